@@ -1,0 +1,50 @@
+# make run: set up and open the product.  make test: set up and check it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+HOST ?= 127.0.0.1
+PORT ?= 7860
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run test test-fast bench lint screenshots clean
+
+run: $(VENV)/.installed
+	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
+
+test: $(VENV)/.installed-dev browser
+	$(BIN)/python -m pytest tests
+
+test-fast: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests -m "not e2e and not slow"
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m voxrtc.bench rtc --peers 6
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+# Browser tests need Chromium (packages.txt). Root gets it; others are told how, and those tests count as skipped.
+.PHONY: browser
+browser:
+	@command -v chromium >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$(grep -v '^#' packages.txt); \
+	  else echo "Chromium is missing, browser tests will be skipped. To run them: sudo apt-get install $$(grep -v '^#' packages.txt | xargs)"; fi; }
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and alone, so that nothing else pulls in another build of it
+$(VENV)/.installed: $(VENV)/bin/python requirements.txt
+	$(BIN)/python -m pip install -q $$(grep '^torch==' requirements.txt)
+	$(BIN)/python -m pip install -q -r requirements.txt
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
+	$(BIN)/python -m pip install -q -r requirements-dev.txt
+	$(BIN)/python -m pip install -q --no-deps speechmos==0.0.1.1
+	touch $@
+
+clean:
+	rm -rf $(VENV) build

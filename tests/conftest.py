@@ -1,0 +1,10 @@
+"""Settings of the whole test run."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)  # small matrices, and other tests' processes beside them
+settings.register_profile("default", deadline=None, derandomize=True)
+settings.load_profile("default")

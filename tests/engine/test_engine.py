@@ -1,0 +1,193 @@
+"""Continuous batching: streams that join, leave, fail and are cancelled do not touch each other."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine.toy import Bench
+from voxrtc.messages import Cancel, Chunk, Ended, Failed, GetStats, Playout
+
+RANDOM = dict(temperature=0.9, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.2, seed=7)
+
+
+def alone(text: str, **sampling) -> list[list[int]]:
+    bench = Bench()
+    bench.speak("a", text, **sampling)
+    bench.run()
+    return bench.codes["a"]
+
+
+def sound(bench: Bench, stream: str) -> bytes:
+    return b"".join(reply.pcm for reply in bench.replies[stream] if isinstance(reply, Chunk))
+
+
+def test_a_stream_is_spoken_whole() -> None:
+    bench = Bench()
+    bench.speak("a", "hello")
+    bench.run()
+    chunks = [reply for reply in bench.replies["a"] if isinstance(reply, Chunk)]
+    assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
+    assert chunks[0].timing is not None and all(chunk.timing is None for chunk in chunks[1:])
+    assert bench.replies["a"][-1] == Ended(stream="a", reason="done", frames=15)
+    assert len(sound(bench, "a")) == 15 * 20 * 2
+    assert bench.worker.cache.used == 0 and not bench.engine.streams
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_tokens_do_not_depend_on_company(data: st.DataObject) -> None:
+    """Greedy and seeded, alone or in any batch with joins, leaves and cancels."""
+    texts = data.draw(
+        st.lists(st.text("abcdef |", min_size=1, max_size=20).filter(lambda t: all(t.split("|"))), min_size=1, max_size=6)
+    )
+    sampling = data.draw(
+        st.lists(st.sampled_from([{}, RANDOM, dict(temperature=1.5, seed=3)]), min_size=len(texts), max_size=len(texts))
+    )
+    bench = Bench(slots=data.draw(st.integers(1, 4)))
+    cancelled = set()
+    for i, text in enumerate(texts):
+        bench.speak(str(i), text, **sampling[i])
+        for _ in range(data.draw(st.integers(0, 8))):
+            bench.step()
+        if data.draw(st.booleans()):
+            victim = data.draw(st.integers(0, i))
+            bench.send(Cancel(stream=str(victim)), str(victim))
+            cancelled.add(victim)
+    bench.run()
+    for i, text in enumerate(texts):
+        codes, expected = bench.codes.get(str(i), []), alone(text, **sampling[i])
+        assert codes == (expected[: len(codes)] if i in cancelled else expected)
+    assert bench.worker.cache.used == 0 and sorted(bench.engine._slots) == list(range(bench.worker.slots))
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 7, 512])
+def test_prefill_in_parts_equals_prefill_in_one_piece(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [alone(text) for text in ("a longer prompt than the budget", "short")]
+    monkeypatch.setattr("voxrtc.engine.loop.PREFILL_TOKENS", budget)
+    bench = Bench()
+    bench.speak("a", "a longer prompt than the budget")
+    bench.speak("b", "short")
+    bench.run()
+    assert [bench.codes["a"], bench.codes["b"]] == whole
+
+
+def test_seeds_make_sampling_repeatable_and_different() -> None:
+    assert alone("hello there", **RANDOM) == alone("hello there", **RANDOM)
+    assert alone("hello there", **RANDOM) != alone("hello there", **{**RANDOM, "seed": 8})
+
+
+@pytest.mark.parametrize(
+    ("poison", "code"), [("a!b", "engine_error"), ("a?b", "engine_error"), ("#a", "engine_error"), ("", "invalid_request")]
+)
+def test_a_failing_stream_fails_alone(poison: str, code: str) -> None:
+    expected = alone("a good stream")
+    bench = Bench()
+    bench.speak("good", "a good stream")
+    bench.step()
+    bench.speak("bad", poison)
+    bench.run()
+    assert bench.codes["good"] == expected
+    assert isinstance(bench.replies["good"][-1], Ended)
+    failure = bench.replies["bad"][-1]
+    assert isinstance(failure, Failed) and failure.code == code
+    bench.speak("next", "a good stream")  # on the pages and in the slot that the broken stream left
+    bench.run()
+    assert bench.codes["next"] == expected and sound(bench, "next") == sound(bench, "good")
+
+
+def test_at_most_one_frame_after_a_cancel() -> None:
+    bench = Bench()
+    bench.speak("a", "a stream to cancel")
+    for _ in range(6):
+        bench.step()
+    frames = len(bench.codes["a"])
+    bench.send(Cancel(stream="a"), "a")
+    bench.run()
+    assert len(bench.codes["a"]) == frames
+    ended = bench.replies["a"][-1]
+    assert isinstance(ended, Ended) and ended.reason == "cancelled" and ended.frames_after_cancel == 0
+    assert bench.worker.cache.used == 0
+
+
+def test_a_frame_computed_while_the_cancel_waits_is_counted() -> None:
+    bench = Bench()
+    bench.speak("a", "a stream to cancel")
+    bench.step()
+    step = bench.worker.step
+
+    def cancelled_meanwhile(tasks):  # type: ignore[no-untyped-def]
+        bench.send(Cancel(stream="a"), "a")
+        bench.now += 0.001
+        return step(tasks)
+
+    bench.worker.step = cancelled_meanwhile  # type: ignore[method-assign]
+    bench.step()
+    bench.worker.step = step  # type: ignore[method-assign]
+    bench.run()
+    assert bench.replies["a"][-1].frames_after_cancel == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "wrong", [dict(temperature=-1.0), dict(temperature=float("nan")), dict(top_p=1.5), dict(seed=2**70), dict(top_k=-1)]
+)
+def test_senseless_settings_are_refused(wrong: dict) -> None:
+    bench = Bench()
+    bench.speak("a", "hello", **wrong)
+    bench.run()
+    assert bench.replies["a"][-1].code == "invalid_request"  # type: ignore[union-attr]
+
+
+def test_more_than_the_queue_holds_is_refused_at_once() -> None:
+    bench = Bench(slots=1, max_waiting=2)
+    for i in range(5):
+        bench.speak(str(i), "hello")
+    bench.step()
+    assert [isinstance(bench.replies[str(i)][-1], Failed) if bench.replies[str(i)] else False for i in range(5)] == [
+        False
+    ] * 2 + [True] * 3
+    assert bench.replies["4"][-1].code == "busy"  # type: ignore[union-attr]
+    bench.run()
+    assert bench.replies["1"][-1] == Ended(stream="1", reason="done", frames=15)
+
+
+def test_a_listener_that_does_not_listen_pauses_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxrtc.engine.loop.MAX_AHEAD", 0.4)
+    bench = Bench()
+    bench.speak("a", "a rather long stream")
+    bench.run()
+    assert 0.4 <= len(bench.codes["a"]) / 50 <= 0.6, "it rests when 0.4 s wait to be played"
+    bench.send(Playout(stream="a", played=0.2, at=bench.now, running=False), "a")
+    bench.run()
+    assert 0.6 <= len(bench.codes["a"]) / 50 <= 0.8
+    bench.send(Playout(stream="a", played=0.2, at=bench.now, running=True), "a")
+    for _ in range(500):
+        bench.step()
+    assert bench.replies["a"][-1] == Ended(stream="a", reason="done", frames=60)
+
+
+def test_few_pages_mean_waiting_not_failing() -> None:
+    bench = Bench(slots=4, pages=10)
+    for name in "abcdef":
+        bench.speak(name, "hello there")
+    bench.run()
+    assert all(bench.codes[name] == alone("hello there") for name in "abcdef")
+
+
+def test_what_can_never_fit_is_refused() -> None:
+    bench = Bench(slots=1, pages=2)
+    bench.speak("a", "a text that needs more than two pages")
+    bench.run()
+    assert bench.replies["a"][-1].code == "invalid_request"  # type: ignore[union-attr]
+
+
+def test_stats_count() -> None:
+    bench = Bench()
+    bench.speak("a", "hello")
+    bench.step()
+    bench.step()
+    bench.send(GetStats(call=5), "stats")
+    bench.run()
+    stats = bench.replies["stats"][0]
+    assert stats.call == 5 and [s.stream for s in stats.streams] == ["a"] and stats.kv_pages_used > 0  # type: ignore[union-attr]

@@ -1,0 +1,118 @@
+"""An engine without a model, for tests of everything above the engine: it answers text with a tone."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from array import array
+from collections.abc import Callable
+
+from voxrtc.engine.client import EngineLost
+from voxrtc.messages import (
+    Cancel,
+    Chunk,
+    Ended,
+    EngineReply,
+    EngineRequest,
+    Failed,
+    Generate,
+    GetModels,
+    GetStats,
+    ModelInfo,
+    Models,
+    Playout,
+    Stats,
+    Timing,
+)
+
+TONE_MODEL = ModelInfo(
+    name="tone",
+    title="Tone",
+    description="A sine, for tests.",
+    family="tone",
+    languages=["en"],
+    voices=["default"],
+    licence="Apache-2.0",
+    sample_rate=24_000,
+    frame_rate=40.0,
+)
+
+
+class ToneTransport:
+    """Speaks 0.1 s of 440 Hz a word in 0.1 s chunks, `speed` times faster than real time (0: as fast as it can).
+
+    The text "fail" fails; `lose()` plays a dead engine. `requests` keeps what was asked.
+    """
+
+    def __init__(self, speed: float = 0.0) -> None:
+        self.speed, self.lost = speed, False
+        self.requests: list[EngineRequest] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None:
+        self.on_reply, self.on_lost = on_reply, on_lost
+
+    def lose(self) -> None:
+        self.lost = True
+        for task in self.tasks.values():
+            task.cancel()
+        self.on_lost()
+
+    def send(self, request: EngineRequest) -> None:
+        if self.lost:
+            raise EngineLost("the engine is gone")
+        self.requests.append(request)
+        match request:
+            case Generate():
+                self.tasks[request.stream] = asyncio.get_running_loop().create_task(self._speak(request))
+            case Cancel() if task := self.tasks.pop(request.stream, None):
+                task.cancel()
+            case GetModels():
+                self.on_reply(Models(call=request.call, models=[TONE_MODEL]))
+            case GetStats():
+                self.on_reply(
+                    Stats(
+                        call=request.call,
+                        uptime=1.0,
+                        steps=0,
+                        frames=0,
+                        chunks=0,
+                        finished=0,
+                        cancelled=0,
+                        failed=0,
+                        frames_after_cancel=0,
+                        kv_pages_used=0,
+                        kv_pages=1,
+                        streams=[],
+                    )
+                )
+            case Playout() | Cancel():
+                pass
+
+    async def _speak(self, request: Generate) -> None:
+        if request.text == "fail":
+            self.on_reply(Failed(stream=request.stream, code="engine_error", message="This text fails."))
+            return
+        now = time.monotonic()
+        timing = Timing(
+            accepted=request.accepted, received=now, prompt_ready=now, first_step=now, first_frame=now, first_chunk=now
+        )
+        count = len(request.text.split())
+        for index in range(count):
+            await asyncio.sleep(0.1 / self.speed if self.speed else 0)
+            pcm = array("h", (int(12_000 * math.sin(2 * math.pi * 440 * (index * 2400 + i) / 24_000)) for i in range(2400)))
+            self.on_reply(
+                Chunk(
+                    stream=request.stream,
+                    index=index,
+                    pcm=pcm.tobytes(),
+                    sample_rate=24_000,
+                    timing=timing if index == 0 else None,
+                )
+            )
+        self.on_reply(Ended(stream=request.stream, reason="done", frames=count * 4))
+
+    async def close(self) -> None:
+        for task in self.tasks.values():
+            task.cancel()

@@ -1,0 +1,149 @@
+"""What the rest of the program holds of an engine, wherever that engine runs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable
+from typing import Protocol
+
+from voxrtc.messages import (
+    Cancel,
+    Chunk,
+    Ended,
+    EngineReply,
+    EngineRequest,
+    Failed,
+    Generate,
+    GetModels,
+    GetStats,
+    ModelInfo,
+    Models,
+    Playout,
+    Stats,
+)
+
+
+class StreamFailed(Exception):
+    """A stream ended in an error. `code` is `Failed.code`; the text is meant for the listener."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class EngineLost(ConnectionError):
+    """The engine's process is gone or not there yet; the supervisor is restarting it."""
+
+
+class Transport(Protocol):
+    """A way to an engine. `connect` names who takes replies and who is told of a loss, on the caller's event loop."""
+
+    def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None: ...
+
+    def send(self, request: EngineRequest) -> None:
+        """Never blocks. Raises `EngineLost` when nothing is there to take it."""
+
+    async def close(self) -> None: ...
+
+
+class EngineClient:
+    """One engine: generate, cancel, report playout, ask. Used from one event loop."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._streams: dict[str, asyncio.Queue[Chunk | Ended | Failed]] = {}
+        self._questions: dict[int, asyncio.Future[Models | Stats]] = {}
+        self._numbers = itertools.count()
+        transport.connect(self._on_reply, self._on_lost)
+
+    async def generate(self, request: Generate) -> AsyncGenerator[Chunk, None]:
+        """The stream's sound as it is made. Leaving the iteration early cancels the stream.
+
+        The queue behind it is bounded by the engine, which pauses a stream that is far ahead of its `Playout`.
+        Raises `StreamFailed`.
+        """
+        assert request.stream not in self._streams, f"stream id {request.stream} is in use"
+        replies: asyncio.Queue[Chunk | Ended | Failed] = asyncio.Queue()
+        self._streams[request.stream] = replies
+        over = False
+        try:
+            self._transport.send(request)
+            while True:
+                reply = await replies.get()
+                over = not isinstance(reply, Chunk)
+                if isinstance(reply, Chunk):
+                    yield reply
+                elif isinstance(reply, Failed):
+                    raise StreamFailed(reply.code, reply.message)
+                else:
+                    return
+        except EngineLost as lost:
+            over = True
+            raise StreamFailed("engine_lost", str(lost)) from lost
+        finally:
+            self._streams.pop(request.stream, None)
+            if not over:
+                self._tell(Cancel(stream=request.stream))
+
+    def cancel(self, stream: str) -> None:
+        """Stop a stream; its `generate` ends quietly. Late chunks are dropped here."""
+        if replies := self._streams.get(stream):
+            while not replies.empty():
+                replies.get_nowait()
+            replies.put_nowait(Ended(stream=stream, reason="cancelled", frames=0))
+            self._streams.pop(stream)
+            self._tell(Cancel(stream=stream))
+
+    def report(self, playout: Playout) -> None:
+        """Tell the scheduler how far a listener is."""
+        self._tell(playout)
+
+    async def models(self) -> list[ModelInfo]:
+        """The loaded models, default first. Raises `EngineLost`."""
+        reply = await self._ask(GetModels(call=next(self._numbers)))
+        assert isinstance(reply, Models)
+        return reply.models
+
+    async def stats(self) -> Stats:
+        """Counters and present load. Raises `EngineLost`."""
+        reply = await self._ask(GetStats(call=next(self._numbers)))
+        assert isinstance(reply, Stats)
+        return reply
+
+    async def close(self) -> None:
+        """Let go of the engine; open streams end with `StreamFailed`."""
+        self._on_lost()
+        await self._transport.close()
+
+    def _tell(self, request: EngineRequest) -> None:
+        try:
+            self._transport.send(request)
+        except EngineLost:
+            pass  # a lost engine has no stream left to cancel or to pace; `_on_lost` tells the listeners
+
+    async def _ask(self, question: GetModels | GetStats) -> Models | Stats:
+        future: asyncio.Future[Models | Stats] = asyncio.get_running_loop().create_future()
+        self._questions[question.call] = future
+        try:
+            self._transport.send(question)
+            return await future
+        finally:
+            del self._questions[question.call]
+
+    def _on_reply(self, reply: EngineReply) -> None:
+        if isinstance(reply, Models | Stats):
+            if (future := self._questions.get(reply.call)) and not future.done():
+                future.set_result(reply)
+        elif replies := self._streams.get(reply.stream):
+            replies.put_nowait(reply)
+
+    def _on_lost(self) -> None:
+        for stream, replies in self._streams.items():
+            replies.put_nowait(Failed(stream=stream, code="engine_lost", message=LOST))
+        for future in self._questions.values():
+            if not future.done():
+                future.set_exception(EngineLost(LOST))
+
+
+LOST = "The speech engine stopped; it is being restarted. Please try again in a few seconds."

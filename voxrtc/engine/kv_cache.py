@@ -1,0 +1,74 @@
+"""The paged key-value pool: who holds which page, and the tensors behind it (PagedAttention, arXiv 2309.06180)."""
+
+from __future__ import annotations
+
+import torch
+
+from voxrtc.speechlm.base import CacheShape
+
+
+class OutOfPages(Exception):
+    """The pool cannot give what was asked; nothing was taken."""
+
+
+class PagedCache:
+    """Keys and values [layers, pages, page_size, kv_heads, head_dim], given out to slots in whole pages."""
+
+    def __init__(self, shape: CacheShape, slots: int, pages: int, page_size: int = 32) -> None:
+        size = (shape.layers, pages, page_size, shape.kv_heads, shape.head_dim)
+        self.keys, self.values = torch.zeros(size), torch.zeros(size)
+        self.page_size, self.pages = page_size, pages
+        self.table = torch.zeros(slots, self.pages_for(shape.positions), dtype=torch.long)  # page ids, by slot and order
+        self._free = list(range(pages))
+        self._held: dict[int, list[int]] = {}
+        self._reserved: dict[int, int] = {}
+
+    def pages_for(self, positions: int) -> int:
+        """Pages that hold `positions`."""
+        return -(-positions // self.page_size)
+
+    @property
+    def available(self) -> int:
+        """Pages neither held nor promised to anyone."""
+        return self.pages - sum(self._reserved.values())
+
+    @property
+    def used(self) -> int:
+        """Pages held."""
+        return self.pages - len(self._free)
+
+    def reserve(self, slot: int, positions: int) -> None:
+        """Promise `slot` room for `positions`, so that it can never run dry half way. Raises `OutOfPages`."""
+        assert slot not in self._reserved, f"slot {slot} has a reservation already"
+        need = self.pages_for(positions)
+        if need > self.available:
+            raise OutOfPages(f"{need} pages wanted, {self.available} left")
+        self._reserved[slot], self._held[slot] = need, []
+
+    def grow(self, slot: int, positions: int) -> None:
+        """Make sure that `slot` holds pages for its first `positions`."""
+        held = self._held[slot]
+        while len(held) < self.pages_for(positions):
+            assert len(held) < self._reserved[slot], f"slot {slot} grew past its reservation"
+            page = self._free.pop()
+            self.table[slot, len(held)] = page
+            held.append(page)
+
+    def free(self, slot: int, scrub: bool = False) -> None:
+        """Take back everything of `slot`.
+
+        `scrub` after a failure: attention masks what lies behind a stream's end, but 0 times NaN is NaN, so one stream's
+        broken numbers would reach the next holder of its pages.
+        """
+        pages = self._held.pop(slot)
+        if scrub:
+            self.keys[:, pages], self.values[:, pages] = 0.0, 0.0
+        self._free.extend(reversed(pages))
+        del self._reserved[slot]
+
+    def check_integrity(self) -> None:
+        """Every page is free or held once, and nobody holds more than was reserved. Called when idle, and by tests."""
+        held = [page for pages in self._held.values() for page in pages]
+        assert sorted(held + self._free) == list(range(self.pages)), "a page was lost or given twice"
+        assert self._held.keys() == self._reserved.keys(), "pages are held without a reservation"
+        assert all(len(pages) <= self._reserved[slot] for slot, pages in self._held.items())

@@ -1,0 +1,134 @@
+"""Sampling: settings and randomness belong to a stream; one batched call serves all of a step.
+
+Random numbers are a hash of (the stream's seed, its frame, the codebook): nothing to carry, the same alone or in any batch,
+and the same again after a preempted stream is computed anew.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import torch
+from torch import Tensor
+
+from voxrtc.messages import Sampling
+from voxrtc.speechlm.base import InvalidRequest
+
+
+class SamplingTable:
+    """Sampling settings by slot."""
+
+    def __init__(self, slots: int) -> None:
+        self.temperature = torch.zeros(slots)
+        self.top_k = torch.zeros(slots, dtype=torch.long)  # 0: all
+        self.top_p = torch.ones(slots)
+        self.min_p = torch.zeros(slots)
+        self.penalty = torch.ones(slots)
+        self.seed = torch.zeros(slots, dtype=torch.long)
+        self.step = torch.zeros(slots, dtype=torch.long)  # frames sampled so far
+        self._random: set[int] = set()  # slots above temperature 0, known to the host so that a greedy step stays short
+        self._penalised: set[int] = set()
+
+    def set(self, slot: int, wanted: Sampling, defaults: Sampling, seed: int, step: int) -> None:
+        """Give `slot` a stream's settings, what it leaves open from the model's defaults; it has sampled `step` frames."""
+        settings = {
+            **msgspec.structs.asdict(defaults),
+            **{k: v for k, v in msgspec.structs.asdict(wanted).items() if v is not None},
+        }
+        self.temperature[slot], self.top_k[slot] = settings["temperature"], settings["top_k"]
+        self.top_p[slot], self.min_p[slot] = settings["top_p"], settings["min_p"]
+        self.penalty[slot], self.seed[slot], self.step[slot] = settings["repetition_penalty"], seed, step
+        (self._random.add if settings["temperature"] > 0 else self._random.discard)(slot)
+        (self._penalised.add if settings["repetition_penalty"] != 1 else self._penalised.discard)(slot)
+
+    def sampler(self, slots: list[int]) -> BatchSampler:
+        """The sampler of one step. `advance` after the step, so that a step that failed can be run again alike."""
+        return BatchSampler(
+            self, torch.tensor(slots), not self._random.isdisjoint(slots), not self._penalised.isdisjoint(slots)
+        )
+
+    def advance(self, slots: list[int]) -> None:
+        """Count a sampled frame for each of `slots`."""
+        self.step[torch.tensor(slots)] += 1
+
+
+class BatchSampler:
+    """`speechlm.base.Sampler` over the streams of one step."""
+
+    def __init__(self, table: SamplingTable, rows: Tensor, random: bool, penalised: bool) -> None:
+        self._table, self._rows, self._random, self._penalised = table, rows, random, penalised
+        self._step = table.step[rows]
+
+    def __call__(self, logits: Tensor, book: int, recent: Tensor | None = None) -> Tensor:
+        table, rows = self._table, self._rows
+        if self._penalised and recent is not None:
+            logits = penalise(logits, recent, table.penalty[rows])
+        if not self._random:
+            return logits.argmax(-1)
+        number = uniform(table.seed[rows], self._step, book)
+        return choose(logits, table.temperature[rows], table.top_k[rows], table.top_p[rows], table.min_p[rows], number)
+
+
+def choose(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor, number: Tensor) -> Tensor:
+    """Scores [n, size] and settings [n] -> codes [n]; `number` [n] in 0..1 is each row's random draw.
+
+    Temperature first, then the intersection of top-k (0: all), top-p and min-p, all three judged on the tempered
+    distribution. The best code always stays. Temperature 0 is greedy.
+    """
+    tempered = logits / temperature.clamp(min=1e-4)[:, None]
+    scores, order = tempered.sort(dim=-1, descending=True, stable=True)
+    p = scores.softmax(-1)
+    before = p.cumsum(-1) - p
+    rank = torch.arange(p.shape[-1])
+    keep = (
+        (rank < torch.where(top_k > 0, top_k, p.shape[-1])[:, None])
+        & (before < top_p[:, None])
+        & (p >= min_p[:, None] * p[:, :1])
+    )
+    keep[:, 0] = True
+    cumulative = (p * keep).cumsum(-1)
+    drawn = (cumulative <= number[:, None] * cumulative[:, -1:]).sum(-1)
+    drawn = torch.minimum(drawn, keep.sum(-1) - 1)  # rounding must not step over the last code kept
+    picked = order.gather(1, torch.where(temperature > 0, drawn, 0)[:, None])
+    return picked[:, 0]
+
+
+def penalise(logits: Tensor, recent: Tensor, penalty: Tensor) -> Tensor:
+    """Weigh down codes in `recent` [n, any] (-1: none): scores above 0 are divided, others multiplied (CTRL, 1909.05858)."""
+    seen = torch.zeros(logits.shape[0], logits.shape[1] + 1, dtype=torch.bool)
+    seen.scatter_(1, torch.where(recent >= 0, recent, logits.shape[1]), True)
+    factor = penalty[:, None]
+    return torch.where(seen[:, :-1], torch.where(logits > 0, logits / factor, logits * factor), logits)
+
+
+def uniform(seed: Tensor, step: Tensor, book: int) -> Tensor:
+    """Numbers in 0..1, [n] for integer seeds and steps [n]: SplitMix64's mixer over the three (Steele et al., OOPSLA 2014)."""
+    x = seed
+    for part in (step, torch.full_like(step, book)):
+        x = _mix(x + (part + 1) * -7046029254386353131)  # 0x9E3779B97F4A7C15, the golden gamma
+    return ((x >> 11) & ((1 << 53) - 1)).double().mul(2.0**-53).float().clamp(max=1 - 2**-24)
+
+
+def _mix(x: Tensor) -> Tensor:
+    x = (x ^ _shift(x, 30)) * -4658895280553007687  # 0xBF58476D1CE4E5B9
+    x = (x ^ _shift(x, 27)) * -7723592293110705685  # 0x94D049BB133111EB
+    return x ^ _shift(x, 31)
+
+
+def _shift(x: Tensor, bits: int) -> Tensor:
+    """Logical right shift: torch's own keeps the sign."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def check(sampling: Sampling) -> None:
+    """Raise `InvalidRequest` where a setting is outside what makes sense."""
+    for name, low, high in (
+        ("temperature", 0, 2),
+        ("top_k", 0, 2**31),
+        ("top_p", 0, 1),
+        ("min_p", 0, 1),
+        ("repetition_penalty", 0.1, 10),
+        ("seed", -(2**63), 2**63 - 1),
+    ):
+        value = getattr(sampling, name)
+        if value is not None and not low <= value <= high:  # also false for NaN
+            raise InvalidRequest(f"{name} is {value}; it must lie between {low} and {high}.")

@@ -1,0 +1,121 @@
+"""A stream's life, from the text that a listener asked for to the last sample handed over."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from voxrtc.messages import EngineReply, Generate, Playout, Timing
+from voxrtc.speechlm.base import Prompt
+
+
+class State(Enum):
+    """Where a stream is. The last three are final."""
+
+    WAITING = "waiting"  # for its prompt, or at the door
+    STARTING = "starting"  # in the engine, nothing handed over yet
+    PLAYING = "playing"  # some of its sound is with the listener
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass
+class Piece:
+    """The prompt being spoken: a sentence or so. A long text is several, one after the other."""
+
+    prompt: Prompt
+    detokenizer: Any  # streaming state of this piece
+    position: int = 0  # tokens in the cache
+    made: int = 0  # frames sampled
+    pending: list[Tensor] = field(default_factory=list)  # of these, frames that the detokenizer has not seen
+    complete: bool = False  # the model has nothing more to say
+
+    @property
+    def prefill_left(self) -> int:
+        """Prompt tokens that are not in the cache yet."""
+        return max(0, self.prompt.length - self.position)
+
+    def add(self, frame: Tensor, last: bool) -> None:
+        """Take a sampled frame [codebooks]; its length is bounded by the prompt whatever the model thinks."""
+        self.made += 1
+        self.pending.append(frame)
+        self.complete = last or self.made >= self.prompt.max_frames
+
+    def take(self, count: int) -> Tensor:
+        """The next `count` pending frames [count, codebooks], which count as seen from now on."""
+        frames, self.pending = self.pending[:count], self.pending[count:]
+        return torch.stack(frames) if frames else torch.empty(0, dtype=torch.long)
+
+
+@dataclass
+class Clock:
+    """How far the listener is, as last reported and carried on from there."""
+
+    played: float = 0.0  # seconds
+    at: float = 0.0
+    running: bool = False
+
+    def report(self, playout: Playout) -> None:
+        """Take a reading. Playing never goes back, so an older reading that comes late changes nothing."""
+        if playout.at >= self.at and playout.played >= self.played:
+            self.played, self.at, self.running = playout.played, playout.at, playout.running
+
+    def reading(self, now: float, delivered: float) -> float:
+        """Seconds played by `now`, never more than were `delivered`."""
+        return min(delivered, self.played + (max(0.0, now - self.at) if self.running else 0.0))
+
+
+@dataclass
+class Stream:
+    """One utterance for one listener."""
+
+    request: Generate
+    reply: Callable[[EngineReply], None]
+    received: float
+    seed: int
+    state: State = State.WAITING
+    pieces: deque[str] | None = None  # texts not yet made into prompts; None: not yet split
+    preparing: bool = False  # the next piece's prompt is being made
+    prepared: Prompt | None = None  # the next piece's prompt, waiting to be admitted
+    piece: Piece | None = None  # the one that is in the engine, in `slot`
+    slot: int = -1
+    clock: Clock = field(default_factory=Clock)
+    frames: int = 0  # over all pieces
+    frame_times: deque[float] = field(default_factory=lambda: deque(maxlen=8))
+    delivered: float = 0.0  # seconds of sound handed over
+    chunks: int = 0
+    prompt_ready: float = 0.0
+    first_step: float = 0.0
+    first_frame: float = 0.0
+
+    @property
+    def id(self) -> str:
+        """The caller's name for the stream."""
+        return self.request.stream
+
+    @property
+    def over(self) -> bool:
+        """Nothing more will come of it."""
+        return self.state in (State.DONE, State.CANCELLED, State.FAILED)
+
+    def slack(self, now: float) -> float | None:
+        """Seconds of sound that the listener still has to play; None before it was given any."""
+        return None if self.chunks == 0 else self.delivered - self.clock.reading(now, self.delivered)
+
+    def timing(self, now: float) -> Timing:
+        """The stages up to its first chunk, which is made `now`."""
+        return Timing(
+            accepted=self.request.accepted,
+            received=self.received,
+            prompt_ready=self.prompt_ready,
+            first_step=self.first_step,
+            first_frame=self.first_frame,
+            first_chunk=now,
+        )

@@ -1,0 +1,55 @@
+"""The ZeroMQ transport to an engine process. No torch here: the web and the media process hold this."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import zmq
+import zmq.asyncio
+from zmq.utils.monitor import recv_monitor_message
+
+from voxrtc.engine.client import EngineLost
+from voxrtc.messages import EngineReply, EngineRequest, decode, encode
+
+
+class ZmqTransport:
+    """`engine.client.Transport` to an engine process. Connects by itself again when the process is restarted."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._socket = zmq.asyncio.Context.instance().socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing is queued for a process that is not there
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.SNDHWM, 0)
+        self._socket.setsockopt(zmq.RCVHWM, 0)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, 50)
+        self._connected = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None:
+        monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._socket.connect(self._address)
+        self._tasks = [asyncio.ensure_future(self._receive(on_reply)), asyncio.ensure_future(self._watch(monitor, on_lost))]
+
+    def send(self, request: EngineRequest) -> None:
+        if not self._connected:
+            raise EngineLost("The speech engine is starting. Please try again in a few seconds.")
+        self._socket.send(encode(request), zmq.NOBLOCK)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._socket.disable_monitor()
+        self._socket.close()
+
+    async def _receive(self, on_reply: Callable[[EngineReply], None]) -> None:
+        while True:
+            on_reply(decode(await self._socket.recv(), EngineReply))
+
+    async def _watch(self, monitor: zmq.asyncio.Socket, on_lost: Callable[[], None]) -> None:
+        while True:
+            event = (await recv_monitor_message(monitor))["event"]
+            self._connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            if not self._connected:
+                on_lost()

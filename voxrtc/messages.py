@@ -1,0 +1,237 @@
+"""What the parts say to each other: small typed messages, the same in one process and across processes.
+
+Times are seconds of `time.monotonic()`, which all processes of one machine share. Nothing here imports torch or aiortc.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Base of everything that crosses a process border."""
+
+
+# --- to the engine ---------------------------------------------------------------------------------------------------
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stream chooses its audio tokens. `None` leaves a setting to the model's own default."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    seed: int | None = None
+
+
+class Generate(Message):
+    """Speak `text`. `stream` is a fresh id chosen by the caller; `accepted` is when its listener's request came in."""
+
+    stream: str
+    text: str
+    accepted: float
+    model: str = ""  # "": the default model
+    voice: str = "default"
+    sampling: Sampling = Sampling()
+
+
+class Cancel(Message):
+    """Stop a stream before its next step. Unknown and finished streams are ignored."""
+
+    stream: str
+
+
+class Playout(Message):
+    """A listener's playout clock: seconds of the stream that it has played, and whether it is consuming sound now.
+
+    `at` dates the reading; between readings the engine lets the clock run on while `running` holds.
+    """
+
+    stream: str
+    played: float
+    at: float
+    running: bool
+
+
+class GetModels(Message):
+    """Ask for `Models`."""
+
+    call: int
+
+
+class GetStats(Message):
+    """Ask for `Stats`."""
+
+    call: int
+
+
+# --- from the engine -------------------------------------------------------------------------------------------------
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """When a stream passed each stage on its way to its first chunk."""
+
+    accepted: float  # the request came in
+    received: float  # the engine has it
+    prompt_ready: float  # text has become a prompt
+    first_step: float  # the scheduler let it into a step
+    first_frame: float  # its first audio tokens exist
+    first_chunk: float  # its first sound exists
+
+
+class Chunk(Message):
+    """Consecutive sound of a stream: PCM16 little endian, mono. `timing` comes with the first one only."""
+
+    stream: str
+    index: int
+    pcm: bytes
+    sample_rate: int
+    timing: Timing | None = None
+
+
+class Ended(Message):
+    """The stream is over and holds nothing in the engine any more. Nothing of it follows."""
+
+    stream: str
+    reason: str  # done | cancelled
+    frames: int  # audio-token frames computed
+    frames_after_cancel: int = 0
+
+
+class Failed(Message):
+    """The stream ended in an error that its listener should be told. Nothing of it follows."""
+
+    stream: str
+    code: str  # invalid_request | model_not_found | busy | engine_error | engine_lost
+    message: str
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as its card in `models/` describes it."""
+
+    name: str
+    title: str
+    description: str
+    family: str
+    languages: list[str]
+    voices: list[str]
+    licence: str
+    sample_rate: int
+    frame_rate: float
+    parameters: int = 0
+    link: str = ""
+
+
+class Models(Message):
+    """The loaded models, the default one first."""
+
+    call: int
+    models: list[ModelInfo]
+
+
+class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
+    """One live stream as the scheduler sees it."""
+
+    stream: str
+    state: str
+    frames: int
+    slack: float | None  # seconds of sound its listener still has to play; None before the first chunk
+
+
+class Stats(Message):
+    """The engine's counters since it started, and its present load."""
+
+    call: int
+    uptime: float
+    steps: int
+    frames: int
+    chunks: int
+    finished: int
+    cancelled: int
+    failed: int
+    frames_after_cancel: int
+    kv_pages_used: int
+    kv_pages: int
+    streams: list[StreamStats]
+
+
+EngineRequest = Generate | Cancel | Playout | GetModels | GetStats
+EngineReply = Chunk | Ended | Failed | Models | Stats
+
+# --- between the web and the media process ---------------------------------------------------------------------------
+
+
+class Offer(Message):
+    """A browser's SDP offer and its Realtime session settings (OpenAI's `session` object, decoded)."""
+
+    call: str
+    sdp: str
+    session: dict[str, Any] = {}
+
+
+class HangUp(Message):
+    """End a call. `request` names the reply: `HungUp`."""
+
+    call: str
+
+
+class GetMediaStats(Message):
+    """Ask for `MediaStats`."""
+
+    call: str
+
+
+class Answer(Message):
+    """The answer to an `Offer`: the call is set up."""
+
+    call: str
+    sdp: str
+
+
+class Refused(Message):
+    """An `Offer` that could not be taken, with the HTTP status and an error a person can act on."""
+
+    call: str
+    status: int
+    code: str
+    message: str
+
+
+class HungUp(Message):
+    """The call is over, or was not known (`known` False)."""
+
+    call: str
+    known: bool
+
+
+class MediaStats(Message):
+    """Peers that are connected now, and sums over all peers since the process started."""
+
+    call: str
+    peers: int
+    calls: int
+    underruns: int
+
+
+MediaRequest = Offer | HangUp | GetMediaStats
+MediaReply = Answer | Refused | HungUp | MediaStats
+
+
+def encode(message: Message) -> bytes:
+    """MessagePack of any message."""
+    return msgspec.msgpack.encode(message)
+
+
+_DECODERS = {kind: msgspec.msgpack.Decoder(kind) for kind in (EngineRequest, EngineReply, MediaRequest, MediaReply)}
+
+
+def decode(data: bytes, kind: Any) -> Any:
+    """The message of union `kind` (`EngineRequest`, `EngineReply`, `MediaRequest`, `MediaReply`) in `data`.
+
+    Raises `msgspec.DecodeError` when it is none of them.
+    """
+    return _DECODERS[kind].decode(data)

@@ -1,0 +1,40 @@
+"""Every setting of the program, from the environment (`VOXRTC_*`; `HOST` and `PORT` plain) and the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Settings(BaseSettings):
+    """What an operator may choose. `Settings()` reads the environment; `cli_parse_args` adds the command line."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="VOXRTC_", cli_kebab_case=True, cli_prog_name="app.py", cli_hide_none_type=True
+    )
+
+    host: str = Field(
+        "127.0.0.1", validation_alias=AliasChoices("HOST", "GRADIO_SERVER_NAME"), description="address to listen on"
+    )
+    port: int = Field(
+        7860, ge=0, le=65535, validation_alias=AliasChoices("PORT", "GRADIO_SERVER_PORT"), description="0: any free one"
+    )
+    models: Path = Field(ROOT / "models", description="folder of model cards")
+    model: str = Field("lark", description="the model to load and to speak with by default")
+    max_streams: int = Field(32, ge=1, description="streams the engine works on at a time; more wait")
+    max_waiting: int = Field(64, ge=0, description="streams that may wait; more are refused")
+    max_peers: int = Field(80, ge=1, description="browsers connected at a time")
+    stun: str = Field(
+        "", description="STUN url for peers beyond this machine's network; none by default, since a silent one costs 5 s"
+    )
+    ice_loopback: bool = Field(False, description="offer peers 127.0.0.1 only: for tests and benches on one machine")
+    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")
+
+    def environment(self) -> dict[str, str]:
+        """The settings as the environment of a child process."""
+        fields = self.model_dump(mode="json", exclude={"host", "port"})
+        return {f"VOXRTC_{name.upper()}": str(value) for name, value in fields.items()}

@@ -1,0 +1,143 @@
+"""The interface between what a model computes and what the engine schedules (VoxServe, arXiv 2602.00269, section 3).
+
+A model keeps nothing of a stream in itself. Per-stream numbers live in tables with one row a *slot*: the engine decides
+which stream sits in which slot, the model which numbers it needs (`new_states`). So a step is a few batched tensor
+operations over slots, whatever streams join, leave or are cancelled between steps.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from voxrtc.messages import Sampling
+from voxrtc.speechlm.layers.attention import Attention
+
+
+class InvalidRequest(ValueError):
+    """This text or voice cannot be spoken. The message is shown to the person and says what to do."""
+
+
+@dataclass(frozen=True)
+class CacheShape:
+    """What one position takes in the key-value cache, and how many positions a prompt with its frames may need."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    positions: int
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A piece of text made ready: `length` positions to prefill, at most `max_frames` to follow, `data` the family's own."""
+
+    length: int
+    max_frames: int
+    data: Any
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The tokens of one step: for each of n streams the next `counts[i]` positions, one stream after the other."""
+
+    slots: Tensor  # [n] table rows
+    counts: tuple[int, ...]  # tokens of each stream; 1 for all of them in a pure decode step
+    positions: Tensor  # [sum(counts)] position of each token in its stream
+    attention: Attention
+
+    @property
+    def decode_only(self) -> bool:
+        """Whether every stream has exactly one token."""
+        return len(self.positions) == len(self.counts)
+
+
+class Sampler(Protocol):
+    """Chooses one code a stream, by each stream's own settings, random numbers and history."""
+
+    def __call__(self, logits: Tensor, book: int, recent: Tensor | None = None) -> Tensor:
+        """Scores [n, size] of codebook `book` -> codes [n].
+
+        `recent` [n, any], padded with -1, holds the codes that the repetition penalty is to weigh down.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Frames:
+    """What one step sampled: a frame a stream [n, codebooks], and whether that stream's prompt is spoken [n]."""
+
+    codes: Tensor
+    last: Tensor
+
+
+class Detokenizer(ABC):
+    """Frames of audio tokens -> samples, streaming and exact.
+
+    Exact: for every way of cutting a stream into calls, alone or beside others, the samples are those of one call, equal
+    in number (`samples_per_frame` a frame) and in value to 1e-4.
+    """
+
+    sample_rate: int
+    samples_per_frame: int
+    lookahead: int  # frames that must follow a frame before its samples can be had
+    min_chunk: int  # frames below which a call is not worth its cost
+
+    @abstractmethod
+    def new_state(self, seed: int) -> Any:
+        """State of a fresh stream; `seed` makes its noise reproducible."""
+
+    @abstractmethod
+    def decode(self, frames: list[Tensor], states: list[Any], final: list[bool]) -> list[Tensor]:
+        """New frames [n_i, codebooks] of each stream (n_i may be 0) -> its float samples that are ready, maybe none.
+
+        States advance in place, at the end: a call that raises has moved none. `final` gives out what lookahead held
+        back; such a state is used up.
+        """
+
+
+class SpeechLM(ABC):
+    """A speech language model: text in, frames of audio tokens out, one a stream and step."""
+
+    cache: CacheShape
+    frame_rate: float
+    codebooks: int
+    defaults: Sampling  # every field set
+    voices: tuple[str, ...]
+    detokenizer: Detokenizer
+
+    @abstractmethod
+    def split(self, text: str) -> list[str]:
+        """Text of any length -> pieces that fit one prompt each, in order, nothing dropped. Raises `InvalidRequest`."""
+
+    @abstractmethod
+    def preprocess(self, piece: str, voice: str) -> Prompt:
+        """A piece -> its prompt. May be slow: runs off the step loop, on one thread. Raises `InvalidRequest`."""
+
+    @abstractmethod
+    def new_states(self, slots: int) -> Any:
+        """Tables of per-stream numbers, one row a slot."""
+
+    @abstractmethod
+    def admit(self, states: Any, slot: int, prompt: Prompt) -> None:
+        """Put a prompt into a slot, over whatever was there."""
+
+    @abstractmethod
+    def forward(self, batch: Batch, states: Any) -> Tensor:
+        """Prefill and decode alike: run the backbone over the batch -> hidden state of each stream's last token [n, dim]."""
+
+    @abstractmethod
+    def sample(self, hidden: Tensor, slots: Tensor, states: Any, sampler: Sampler) -> Frames:
+        """Choose a frame for each of `slots` [n], whose prompts are complete, and move their states on by it.
+
+        States move at the end: a call that raises has moved none.
+        """
+
+
+def pcm16(samples: Tensor) -> bytes:
+    """Float samples in -1..1 -> PCM16 little endian; what is louder is clipped, never wrapped."""
+    return (samples.clamp(-1.0, 1.0) * 32767.0).round().to(torch.int16).numpy().astype("<i2").tobytes()

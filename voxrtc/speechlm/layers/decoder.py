@@ -1,0 +1,79 @@
+"""The decoder that every autoregressive family shares: RMSNorm, rotary attention, SwiGLU (Llama, arXiv 2302.13971)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from voxrtc.speechlm.layers.attention import Attention, rope_table, rotate
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Shape of a decoder. `positions` bounds the rotary table, hence the longest sequence."""
+
+    layers: int
+    dim: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn_dim: int
+    positions: int
+    rope_theta: float = 10_000.0
+    norm_eps: float = 1e-6
+
+
+class DecoderBlock(nn.Module):
+    """One layer. Projections of one input are fused, since small models pay per kernel, not per flop."""
+
+    def __init__(self, config: DecoderConfig, layer: int) -> None:
+        super().__init__()
+        self.layer, self.heads, self.kv_heads, self.head_dim = layer, config.heads, config.kv_heads, config.head_dim
+        self.attention_norm = nn.RMSNorm(config.dim, eps=config.norm_eps)
+        self.qkv = nn.Linear(config.dim, (config.heads + 2 * config.kv_heads) * config.head_dim, bias=False)
+        self.output = nn.Linear(config.heads * config.head_dim, config.dim, bias=False)
+        self.ffn_norm = nn.RMSNorm(config.dim, eps=config.norm_eps)
+        self.gate_up = nn.Linear(config.dim, 2 * config.ffn_dim, bias=False)
+        self.down = nn.Linear(config.ffn_dim, config.dim, bias=False)
+
+    def forward(self, x: Tensor, rope: Tensor, attention: Attention) -> Tensor:
+        """`x` [..., dim] and `rope` [..., 2, head_dim / 2], one row a position; any leading shape the attention takes."""
+        qkv = self.qkv(self.attention_norm(x)).unflatten(-1, (-1, self.head_dim))
+        q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], dim=-2)
+        seen = attention.attend(self.layer, rotate(q, rope), rotate(k, rope), v)
+        x = x + self.output(seen.flatten(-2))
+        gate, up = self.gate_up(self.ffn_norm(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Decoder(nn.Module):
+    """A stack of blocks and the final norm."""
+
+    rope: Tensor
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.blocks = nn.ModuleList(DecoderBlock(config, i) for i in range(config.layers))
+        self.norm = nn.RMSNorm(config.dim, eps=config.norm_eps)
+        self.register_buffer("rope", rope_table(config.positions, config.head_dim, config.rope_theta), persistent=False)
+
+    def forward(self, x: Tensor, positions: Tensor, attention: Attention) -> Tensor:
+        """Inputs `x` [..., dim] at integer `positions` [...] -> hidden states [..., dim]."""
+        rope = self.rope[positions]
+        for block in self.blocks:
+            x = block(x, rope, attention)
+        return self.norm(x)
+
+
+def init_weights(module: nn.Module, layers: int, std: float = 0.02) -> None:
+    """GPT-2's initialisation: normal weights, residual branches scaled down by depth."""
+    for name, parameter in module.named_parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=std)
+            if name.endswith(("output.weight", "down.weight")):
+                with torch.no_grad():
+                    parameter.mul_((2 * layers) ** -0.5)

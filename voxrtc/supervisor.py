@@ -1,0 +1,75 @@
+"""Child processes of the program: started together, watched, restarted when they die, stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from dataclasses import dataclass, field
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a restart; doubled while a child keeps dying young
+HEALTHY = 10.0  # seconds of life after which a child's next death counts as its first
+
+
+@dataclass
+class Child:
+    """A Python module run as a process of its own. Its standard input is its lifeline: see `voxrtc.lifeline`."""
+
+    name: str
+    arguments: list[str]  # after the interpreter
+    environment: dict[str, str]
+    process: asyncio.subprocess.Process | None = None
+    restarts: int = 0
+    _pause: float = field(default=FIRST_PAUSE, repr=False)
+
+    async def keep_running(self) -> None:
+        """Run until cancelled."""
+        while True:
+            born = asyncio.get_running_loop().time()
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *self.arguments,
+                env={**os.environ, **self.environment},
+                stdin=asyncio.subprocess.PIPE,
+                start_new_session=True,  # a terminal's Ctrl-C is for the parent, which then stops its children in order
+            )
+            try:
+                code = await self.process.wait()
+            except asyncio.CancelledError:
+                await self._stop()
+                raise
+            lived = asyncio.get_running_loop().time() - born
+            self._pause = FIRST_PAUSE if lived > HEALTHY else min(2 * self._pause, LONGEST_PAUSE)
+            self.restarts += 1
+            log.error("the %s process ended with code %s after %.0f s; it is started again", self.name, code, lived)
+            await asyncio.sleep(self._pause)
+
+    async def _stop(self) -> None:
+        assert self.process is not None
+        if self.process.returncode is None:
+            self.process.terminate()
+            try:
+                await asyncio.wait_for(self.process.wait(), 3)
+            except TimeoutError:
+                self.process.kill()
+                await self.process.wait()
+
+
+class Supervisor:
+    """All children. `async with` starts them and stops them."""
+
+    def __init__(self, children: list[Child]) -> None:
+        self.children = children
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Supervisor:
+        self._tasks = [asyncio.create_task(child.keep_running(), name=child.name) for child in self.children]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
