@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)  # small matrices, and other tests' processes beside them
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Everything here is asyncio."""
+    return "asyncio"

@@ -91,8 +91,15 @@ class Engine:
     # --- from other threads ---
 
     def start(self) -> None:
-        """Begin stepping on a thread of its own."""
+        """Begin stepping on a thread of its own, after one sentence said to nobody: the first one is slow."""
+        self._warm_up()
         self._thread.start()
+
+    def _warm_up(self) -> None:
+        self.submit(Generate(stream="warm-up", text="Hello.", accepted=self._born), lambda reply: None)
+        while self.run_once() or self.streams:
+            self._wait()
+        self.counters = Counters()
 
     def stop(self) -> None:
         """End after the present step; streams are left as they are."""
@@ -120,7 +127,7 @@ class Engine:
             self._on_crash()
 
     def _wait(self) -> None:
-        resting = any(stream.piece and not self._detokenizing for stream in self.streams.values())
+        resting = any(stream.piece for stream in self.streams.values()) and not self._detokenizing
         try:
             self._inbox.get(timeout=NAP if resting else None)()
         except queue.Empty:

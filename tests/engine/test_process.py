@@ -1,0 +1,108 @@
+"""The engine as a process: speech over the socket, and what happens when one end dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed
+from voxrtc.engine.transport import ZmqTransport
+from voxrtc.messages import Generate, Stats
+from voxrtc.settings import Settings
+from voxrtc.supervisor import Child, Supervisor
+
+TEXT = "The quick brown fox jumps over the lazy dog, and then it takes a long rest in the warm afternoon sun."
+numbers = itertools.count()
+
+
+def request(text: str = TEXT) -> Generate:
+    return Generate(stream=f"test-{next(numbers)}", text=text, accepted=time.monotonic())
+
+
+async def eventually(ask: Callable[[], object], within: float = 30.0) -> object:
+    """What `ask` returns once it neither raises `EngineLost` nor returns something false."""
+    async with asyncio.timeout(within):
+        while True:
+            with contextlib.suppress(EngineLost):
+                if answer := await ask():  # type: ignore[misc]
+                    return answer
+            await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[tuple[Child, str]]:
+    address = f"ipc://{folder}/engine"
+    child = Child("engine", ["-m", "voxrtc.engine.process", "--listen", address], Settings().environment())
+    async with Supervisor([child]):
+        yield child, address
+
+
+@contextlib.asynccontextmanager
+async def connected(address: str) -> AsyncIterator[EngineClient]:
+    client = EngineClient(ZmqTransport(address))
+    await eventually(client.models)
+    yield client
+    await client.close()
+
+
+async def quiet(client: EngineClient) -> Stats:
+    """The engine's counters once no stream is left."""
+
+    async def look() -> Stats | None:
+        stats = await client.stats()
+        return None if stats.streams else stats
+
+    return await eventually(look)  # type: ignore[return-value]
+
+
+@pytest.mark.anyio
+async def test_speech_comes_whole_and_a_killed_engine_comes_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as (child, address), connected(address) as client:
+        whole = [chunk async for chunk in client.generate(request())]
+        assert [chunk.index for chunk in whole] == list(range(len(whole))) and whole[0].timing
+        stats = await quiet(client)
+        assert sum(len(chunk.pcm) for chunk in whole) == 2 * 600 * stats.frames
+
+        with pytest.raises(StreamFailed) as failure:
+            async for _ in client.generate(request()):
+                assert child.process
+                os.kill(child.process.pid, signal.SIGKILL)
+        assert failure.value.code == "engine_lost"
+        await eventually(client.models)
+        assert child.restarts == 1
+        assert [chunk async for chunk in client.generate(request("Here I am again."))]
+
+
+@pytest.mark.anyio
+async def test_streams_of_a_client_that_left_or_vanished_end(tmp_path: Path) -> None:
+    async with running(tmp_path) as (_, address), connected(address) as watcher:
+        async with connected(address) as leaving:
+            async for _ in leaving.generate(request()):
+                break  # leaving the iteration cancels
+            stats = await quiet(watcher)
+            assert stats.cancelled == 1 and stats.frames_after_cancel <= 1
+        transport = ZmqTransport(address)
+        vanishing = EngineClient(transport)
+        await eventually(vanishing.models)
+        stream = vanishing.generate(request(TEXT * 20))
+        await anext(stream)
+        await transport.close()  # no cancel was sent
+        stats = await quiet(watcher)
+        assert stats.cancelled == 2 and stats.kv_pages_used == 0
+
+
+@pytest.mark.anyio
+async def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
+    async with running(tmp_path) as (child, address), connected(address):
+        assert child.process and child.process.stdin
+        process = child.process
+        process.stdin.close()
+        assert await asyncio.wait_for(process.wait(), 10) == 0

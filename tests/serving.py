@@ -1,0 +1,39 @@
+"""An application under a real uvicorn on a free loopback port, for what only real sockets show."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+
+@contextmanager
+def serving(app: FastAPI) -> Iterator[tuple[str, int]]:
+    """Host and port of `app`, which runs in a thread and an event loop of its own until the block ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ready = threading.Event()
+        server = _Server(uvicorn.Config(app, log_config=None, lifespan="off"), ready)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
+        thread.start()
+        try:
+            assert ready.wait(10), "uvicorn did not start"
+            yield listener.getsockname()
+        finally:
+            server.should_exit = server.force_exit = True
+            thread.join(10)
+            assert not thread.is_alive(), "uvicorn did not stop"
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: threading.Event) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready.set()

@@ -1,0 +1,89 @@
+"""Who may import whom (DESIGN: arrows run one way), read from the sources and tried in fresh interpreters."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import voxrtc
+
+ROOT = Path(voxrtc.__file__).parent
+COMMON = {"messages", "settings", "cards", "lifeline"}  # plain data and helpers, which import no part of the house
+CLIENT = {"engine.client", "engine.transport"}  # the face of the engine, without torch
+MAY_IMPORT = {
+    "engine": {"engine", "speechlm.base", "speechlm.registry", "speechlm.layers.attention"} | COMMON,
+    "speechlm": {"speechlm"} | COMMON,
+    "rtc": {"rtc"} | COMMON,
+    "chat": {"chat", "rtc"} | CLIENT | COMMON,
+    "api": {"api", "chat", "rtc"} | CLIENT | COMMON,
+    "ui": {"ui", "chat", "rtc"} | CLIENT | COMMON,
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of ours that a file imports, without the package's name."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {module(node.module or "", alias.name) for alias in node.names}
+    return {name.removeprefix("voxrtc.") for name in found if name.startswith("voxrtc.")}
+
+
+def module(package: str, name: str) -> str:
+    """What `from package import name` loads: a module of that name, or the package itself."""
+    path = ROOT.parent / package.replace(".", "/") / name
+    return f"{package}.{name}" if path.is_dir() or path.with_suffix(".py").exists() else package
+
+
+def allowed(module: str, may: set[str]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in may)
+
+
+@pytest.mark.parametrize("part", sorted(MAY_IMPORT))
+def test_arrows_run_one_way(part: str) -> None:
+    files = sorted((ROOT / part).rglob("*.py"))
+    assert files
+    wrong = {
+        f"{file.relative_to(ROOT)} -> {module}"
+        for file in files
+        for module in imports(file)
+        if not allowed(module, MAY_IMPORT[part])
+    }
+    assert not wrong
+
+
+def test_layers_and_codecs_know_no_family() -> None:
+    families = {path.name for path in (ROOT / "speechlm").iterdir() if path.is_dir()} - {"layers", "codecs", "__pycache__"}
+    assert families
+    for shared in ("layers", "codecs"):
+        for file in (ROOT / "speechlm" / shared).rglob("*.py"):
+            assert not any(allowed(module, {f"speechlm.{family}" for family in families}) for module in imports(file)), file
+
+
+def test_common_modules_import_nothing_else_of_ours() -> None:
+    for name in COMMON:
+        assert imports(ROOT / f"{name}.py") <= COMMON
+
+
+@pytest.mark.parametrize(
+    ("module", "never"),
+    [
+        ("voxrtc.web", "torch"),
+        ("voxrtc.chat.media", "torch"),
+        ("voxrtc.chat.media", "gradio"),
+        ("voxrtc.engine.process", "aiortc"),
+        ("voxrtc.engine.process", "gradio"),
+        ("voxrtc.speechlm.lark.model", "aiortc"),
+    ],
+)
+def test_processes_stay_light(module: str, never: str) -> None:
+    """What a process imports, all the way down."""
+    code = f"import sys, {module}; sys.exit({never!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0, f"{module} pulls in {never}"

@@ -1,0 +1,27 @@
+"""`GET /healthz`: 200 when a model is ready to speak, 503 until then."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from voxrtc.api.errors import RETRY_AFTER, ApiError
+from voxrtc.api.models import loaded
+from voxrtc.engine.client import EngineClient
+
+
+def router(engine: EngineClient) -> APIRouter:
+    """The route over one engine."""
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/healthz")
+    async def health() -> JSONResponse:
+        try:
+            models, why = await loaded(engine), "No model is loaded yet."
+        except ApiError as error:
+            models, why = [], error.detail
+        if models:
+            return JSONResponse({"status": "ok", "models": [model.name for model in models]})
+        return JSONResponse({"status": "loading", "models": [], "message": why}, 503, {"Retry-After": str(RETRY_AFTER)})
+
+    return routes

@@ -1,0 +1,51 @@
+"""`GET /v1/models`: what can speak here, in OpenAI's shape; our own fields stand under `voxrtc`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter
+
+from voxrtc.api.errors import ApiError
+from voxrtc.engine.client import EngineClient, EngineLost
+from voxrtc.messages import ModelInfo
+
+PATIENCE = 2.0  # seconds an engine may take to say what it has loaded
+
+
+async def loaded(engine: EngineClient) -> list[ModelInfo]:
+    """The models that are ready, the default one first. Raises `ApiError` 503 when the engine does not tell in time."""
+    try:
+        return await asyncio.wait_for(engine.models(), PATIENCE)
+    except TimeoutError:
+        raise ApiError(503, "engine_loading", "The speech engine does not answer yet. Please try again.") from None
+    except EngineLost as lost:
+        raise ApiError(503, "engine_lost", str(lost)) from lost
+
+
+def router(engine: EngineClient) -> APIRouter:
+    """The routes over one engine."""
+    routes = APIRouter(prefix="/v1/models", tags=["models"])
+    created = int(time.time())  # OpenAI's field; the nearest that we know is when this server began to offer them
+
+    def card(model: ModelInfo) -> dict[str, Any]:
+        ours = msgspec.to_builtins(model)
+        return {"id": model.name, "object": "model", "created": created, "owned_by": "voxrtc", "voxrtc": ours}
+
+    @routes.get("")
+    async def list_models() -> dict[str, Any]:
+        return {"object": "list", "data": [card(model) for model in await loaded(engine)]}
+
+    @routes.get("/{name:path}")
+    async def get_model(name: str) -> dict[str, Any]:
+        models = await loaded(engine)
+        for model in models:
+            if model.name == name:
+                return card(model)
+        known = ", ".join(model.name for model in models)
+        raise ApiError(404, "model_not_found", f"There is no model `{name}` here. Loaded: {known}.", "model")
+
+    return routes

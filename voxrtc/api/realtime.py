@@ -1,0 +1,102 @@
+"""`/v1/realtime/calls`: OpenAI's WebRTC signalling. An SDP offer goes to the media process, its answer comes back."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from starlette.datastructures import UploadFile
+
+from voxrtc.api.errors import ApiError
+from voxrtc.api.limits import LimitedRoute, too_large
+from voxrtc.chat.media_client import MediaClient
+from voxrtc.messages import Offer
+
+MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
+
+
+class Call(msgspec.Struct):
+    """The JSON form of a call; the other forms are read into it too."""
+
+    sdp: str
+    session: dict[str, Any] = {}
+
+
+def router(media: MediaClient) -> APIRouter:
+    """The routes over the media process."""
+    routes = APIRouter(prefix="/v1/realtime/calls", tags=["realtime"], route_class=LimitedRoute)
+
+    @routes.post("", status_code=201)
+    async def start(request: Request, model: str = "") -> Response:
+        call = await _read(request)
+        if len(call.sdp.encode()) > MAX_SDP:
+            raise too_large("SDP", MAX_SDP)
+        if not call.sdp.strip():
+            raise ApiError(400, "invalid_request", "The SDP offer is empty.", "sdp")
+        session = {"model": model, **call.session} if model else call.session
+        answer = await media.answer(Offer(call=f"rtc_{uuid.uuid4().hex}", sdp=call.sdp, session=session))
+        where = f"/v1/realtime/calls/{answer.call}"
+        return Response(answer.sdp, 201, {"Location": where}, media_type="application/sdp")
+
+    @routes.delete("/{call}", status_code=204)
+    async def delete(call: str) -> Response:
+        await _hang_up(media, call)
+        return Response(status_code=204)
+
+    @routes.post("/{call}/hangup")
+    async def hang_up(call: str) -> Response:
+        await _hang_up(media, call)
+        return Response()
+
+    return routes
+
+
+async def _hang_up(media: MediaClient, call: str) -> None:
+    if not await media.hang_up(call):
+        raise ApiError(404, "call_not_found", f"There is no call `{call}`; it may have ended.", "call_id")
+
+
+async def _read(request: Request) -> Call:
+    """The offer in any of its three forms. Raises `ApiError` 400 or 415."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not (reader := _READERS.get(kind)):
+        raise ApiError(415, "unsupported_media_type", f"Send {', '.join(_READERS)}; not `{kind}`.")
+    try:
+        call = await reader(request)
+        msgspec.msgpack.encode(call.session)  # it goes on in this form, which JSON's numbers and depth may not have
+        return call
+    except (OverflowError, RecursionError):
+        message = "The session has a number out of range or is nested too deep."
+        raise ApiError(400, "invalid_request", message, "session") from None
+    except UnicodeDecodeError:
+        raise ApiError(400, "invalid_request", "The body is not UTF-8.") from None
+    except msgspec.ValidationError as error:
+        raise ApiError(400, "invalid_request", f"{error}.") from None
+    except msgspec.DecodeError as error:
+        raise ApiError(400, "invalid_json", f"The JSON cannot be read: {error}.") from None
+
+
+async def _read_sdp(request: Request) -> Call:
+    return Call(sdp=(await request.body()).decode())
+
+
+async def _read_json(request: Request) -> Call:
+    return msgspec.json.decode(await request.body(), type=Call)
+
+
+async def _read_form(request: Request) -> Call:
+    async with request.form(max_files=2, max_fields=8) as form:
+        fields: dict[str, Any] = {name: await _text(form[name]) for name in ("sdp", "session") if name in form}
+    if "session" in fields:
+        fields["session"] = msgspec.json.decode(fields["session"])
+    return msgspec.convert(fields, Call)
+
+
+async def _text(part: UploadFile | str) -> str:
+    """A field's text; browsers send a Blob as a file."""
+    return part if isinstance(part, str) else (await part.read()).decode()
+
+
+_READERS = {"application/sdp": _read_sdp, "application/json": _read_json, "multipart/form-data": _read_form}

@@ -1,0 +1,165 @@
+"""`POST /v1/audio/speech`: OpenAI's request, answered with sound as it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, closing
+from typing import Literal
+
+import anyio
+from fastapi import APIRouter
+from pydantic import BaseModel, Field, field_validator
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from voxrtc.api import errors
+from voxrtc.api.encoders import ENCODERS, Encoder
+from voxrtc.api.limits import LimitedRoute
+from voxrtc.engine.client import EngineClient, StreamFailed
+from voxrtc.messages import Chunk, Generate, Playout
+
+MAX_INPUT = 10_000  # characters: about twelve minutes of speech
+
+log = logging.getLogger(__name__)
+# Of their own, so that nothing else that is slow stands before sound; a second of it takes 1 to 7 ms.
+_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder")
+
+
+class SpeechRequest(BaseModel):
+    """OpenAI's fields. No model named: the default one. `instructions` are taken and have no effect yet."""
+
+    model: str = Field("", max_length=200)
+    input: str = Field(max_length=MAX_INPUT)
+    voice: str = Field("default", max_length=200)
+    response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
+    speed: float = 1.0
+    instructions: str = ""
+    stream_format: Literal["audio", "sse"] = "audio"
+
+    @field_validator("input")
+    @classmethod
+    def _speakable(cls, text: str) -> str:
+        if not text.strip():
+            raise ValueError("There is no text to speak.")
+        return text
+
+    @field_validator("speed")
+    @classmethod
+    def _own_pace(cls, speed: float) -> float:
+        if speed != 1.0:
+            raise ValueError("Only 1.0 is supported: a change of speed that keeps the pitch is not there yet.")
+        return speed
+
+
+def router(engine: EngineClient) -> APIRouter:
+    """The route over one engine."""
+    routes = APIRouter(tags=["speech"], route_class=LimitedRoute)
+
+    @routes.post("/v1/audio/speech", response_class=StreamingResponse)
+    async def speak(request: SpeechRequest) -> Speech:
+        generate = Generate(stream=f"http_{uuid.uuid4().hex}", text=request.input, accepted=time.monotonic(),
+                            model=request.model, voice=request.voice)
+        kind = ENCODERS[request.response_format]
+        parts = sound(engine, generate, kind)
+        if request.stream_format == "sse":
+            return Speech(generate.stream, events(parts), "text/event-stream")
+        return Speech(generate.stream, parts, kind.media_type)
+
+    return routes
+
+
+async def sound(engine: EngineClient, request: Generate, kind: type[Encoder]) -> AsyncGenerator[bytes]:
+    """The stream in one format; each part is asked for when the listener has taken the one before.
+
+    That is also this listener's playout clock: it has no other, and it stands still when the listener stops reading, so
+    that the engine holds the stream back instead of filling memory. Raises `StreamFailed`.
+    """
+    async with aclosing(engine.generate(request)) as chunks:
+        chunk = await anext(chunks, None)
+        if chunk is None:
+            raise StreamFailed("engine_error", "The engine made no sound of this text.")
+        with closing(kind(chunk.sample_rate)) as encoder:
+            head, taken = encoder.header(), 0.0
+            while chunk:
+                yield head + await _work(encoder, encoder.encode, chunk.pcm)
+                head, taken = b"", taken + _seconds(chunk)
+                engine.report(Playout(stream=request.stream, played=taken, at=time.monotonic(), running=False))
+                chunk = await anext(chunks, None)
+            yield await _work(encoder, encoder.finish)
+
+
+async def events(parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """The same bytes as server-sent events: `speech.audio.delta` with base64, and `speech.audio.done` at the end."""
+    async with aclosing(parts):
+        async for part in parts:
+            if part:
+                yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
+    yield _event({"type": "speech.audio.done"})
+
+
+def _event(fields: dict[str, str]) -> bytes:
+    return f"data: {json.dumps(fields)}\n\n".encode()
+
+
+async def _work(encoder: Encoder, step: Callable[..., bytes], *inputs: bytes) -> bytes:
+    if not encoder.heavy:
+        return step(*inputs)
+    return await asyncio.get_running_loop().run_in_executor(_threads, step, *inputs)
+
+
+def _seconds(chunk: Chunk) -> float:
+    return len(chunk.pcm) / 2 / chunk.sample_rate
+
+
+class Speech(StreamingResponse):
+    """Sound over HTTP, which must not end well when the stream did not.
+
+    Before the first part a failure is a proper status. After it the answer is left unfinished, so that the server
+    closes the connection in the middle of the body and no client takes a fragment for the whole. A client that leaves
+    ends the stream, also while it still waits for its first part.
+    """
+
+    def __init__(self, stream: str, parts: AsyncGenerator[bytes], media_type: str) -> None:
+        # A buffering proxy (nginx honours this header) would turn streaming into one late download.
+        super().__init__(parts, media_type=media_type, headers={"X-Request-Id": stream, "X-Accel-Buffering": "no"})
+        self._stream, self._parts = stream, parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        over = False
+        async with anyio.create_task_group() as group:
+            group.start_soon(_cancel_when_left, receive, group.cancel_scope)
+            async with aclosing(self._parts):
+                await self._deliver(scope, receive, send)
+            over = True
+            group.cancel_scope.cancel()
+        if not over:
+            log.info("%s: its listener left", self._stream)
+
+    async def _deliver(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            part = await anext(self._parts)
+        except StreamFailed as failure:
+            await errors.response(errors.from_stream(failure))(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+        try:
+            async for part in self._parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        except StreamFailed as failure:
+            log.warning("%s: cut short by %s: %s", self._stream, failure.code, failure)
+            return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _cancel_when_left(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
