@@ -52,19 +52,35 @@ class PagedSdpa:
 
 
 class _Group:
-    """Streams that bring the same number of tokens, padded to the longest history among them."""
+    """Streams that bring the same number of tokens, padded to the longest history among them.
+
+    Where each has one page, as on a CPU, and the pages lie close together, they are looked at where they are: copying
+    histories together would cost as much as all matrix products of a small model. Pages between them that belong to
+    others ride along as rows that nobody reads.
+    """
 
     def __init__(self, cache: PagedCache, slots: list[int], starts: list[int], count: int, firsts: list[int]) -> None:
-        self.count = count
+        self.count, self.length = count, max(starts) + count
         self.rows = (torch.tensor(firsts)[:, None] + torch.arange(count)).flatten()
-        length = max(starts) + count
-        self.pages = cache.table[torch.tensor(slots), : cache.pages_for(length)]
-        seen = torch.arange(self.pages.shape[1] * cache.page_size)
+        self.pages = cache.table[torch.tensor(slots), : cache.pages_for(self.length)]
         query = torch.tensor(starts)[:, None] + torch.arange(count)
-        self.mask = (seen <= query[..., None])[:, None]  # [streams, 1, count, positions]
+        low, high = int(self.pages.min()), int(self.pages.max()) + 1
+        self.span = slice(low, high) if self.pages.shape[1] == 1 and high - low <= 2 * len(slots) else None
+        if self.span:
+            self.place = self.pages[:, 0] - low
+            query = torch.zeros(high - low, count, dtype=torch.long).index_copy(0, self.place, query)
+        self.mask = (torch.arange(self.length) <= query[..., None])[:, None]  # [streams, 1, count, positions]
 
     def attend(self, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        q = q.unflatten(0, (-1, self.count)).transpose(1, 2)
-        k, v = (cache[self.pages].flatten(1, 2).transpose(1, 2) for cache in (keys, values))
-        seen = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask, enable_gqa=q.shape[1] != k.shape[1])
-        return seen.transpose(1, 2).flatten(0, 1)
+        q = q.unflatten(0, (-1, self.count))
+        if self.span:
+            q = q.new_zeros(len(self.mask), *q.shape[1:]).index_copy_(0, self.place, q)
+        k, v = (self._history(cache).transpose(1, 2) for cache in (keys, values))
+        seen = F.scaled_dot_product_attention(
+            q.transpose(1, 2), k, v, attn_mask=self.mask, enable_gqa=q.shape[2] != k.shape[1]
+        ).transpose(1, 2)
+        return (seen[self.place] if self.span else seen).flatten(0, 1)
+
+    def _history(self, cache: Tensor) -> Tensor:
+        """Keys or values [pages, page_size, kv_heads, head_dim] -> [streams, length, kv_heads, head_dim]."""
+        return cache[self.span, : self.length] if self.span else cache[self.pages].flatten(1, 2)[:, : self.length]

@@ -19,7 +19,7 @@ class PagedCache:
         self.keys, self.values = torch.zeros(size), torch.zeros(size)
         self.page_size, self.pages = page_size, pages
         self.table = torch.zeros(slots, self.pages_for(shape.positions), dtype=torch.long)  # page ids, by slot and order
-        self._free = list(range(pages))
+        self._free = list(range(pages))[::-1]  # lowest first, so that few streams lie close together
         self._held: dict[int, list[int]] = {}
         self._reserved: dict[int, int] = {}
 
@@ -63,7 +63,8 @@ class PagedCache:
         pages = self._held.pop(slot)
         if scrub:
             self.keys[:, pages], self.values[:, pages] = 0.0, 0.0
-        self._free.extend(reversed(pages))
+        self._free.extend(pages)
+        self._free.sort(reverse=True)
         del self._reserved[slot]
 
     def check_integrity(self) -> None:

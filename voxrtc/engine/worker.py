@@ -39,10 +39,15 @@ class Chunk:
 
 
 class Worker:
-    """Executes what the scheduler planned. Holds tensors by slot and knows nothing of listeners."""
+    """Executes what the scheduler planned. Holds tensors by slot and knows nothing of listeners.
 
-    def __init__(self, model: SpeechLM, slots: int, pages: int | None = None, page_size: int = 32) -> None:
+    Without a `page_size` a page holds a whole stream, which suits a CPU: see `attention`. Memory that is not written to
+    is not taken from the machine.
+    """
+
+    def __init__(self, model: SpeechLM, slots: int, pages: int | None = None, page_size: int | None = None) -> None:
         self.model, self.slots = model, slots
+        page_size = page_size or model.cache.positions
         per_stream = -(-model.cache.positions // page_size)
         self.cache = PagedCache(model.cache, slots, pages or slots * per_stream, page_size)
         self.states = model.new_states(slots)
