@@ -1,0 +1,57 @@
+"""Sliding windows over many streams at once: the one pattern behind every streamed stage of Lark's detokenizer.
+
+A stage that looks at `size` consecutive rows keeps a stream's last `size - 1` rows and works on a window as soon as all
+of it is there: a valid convolution over what was kept and what is new. Padding is data too. The rows that a
+whole-utterance computation pads with stand in `Window.rows` from the start, or are pushed behind the last row, so a
+streamed result equals the whole one by construction. Streams of any lengths are laid end to end, never padded to a
+common length: one operation serves all of them and computes nothing that is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+@dataclass(slots=True)
+class Window:
+    """The rows of one stream, [<= size - 1, ...], that one stage still needs."""
+
+    size: int
+    rows: Tensor
+
+
+class Windows(NamedTuple):
+    """The windows that a push completed, stream after stream."""
+
+    rows: Tensor  # [sum(counts), size, ...]
+    counts: tuple[int, ...]  # windows of each stream
+
+
+def push(windows: Sequence[Window], new: Sequence[Tensor]) -> Windows:
+    """Append `new[i]` [n_i, ...] to stream i; return the windows that this completes and keep what later ones need."""
+    size = windows[0].size
+    joined = [torch.cat((window.rows, rows)) for window, rows in zip(windows, new, strict=True)]
+    for window, rows in zip(windows, joined, strict=True):
+        window.rows = rows[max(0, len(rows) - size + 1) :]
+    lengths = tuple(map(len, joined))
+    rows = torch.cat(joined)
+    return Windows(rows[_indices(lengths, size, rows.device)], tuple(max(0, n - size + 1) for n in lengths))
+
+
+@lru_cache(maxsize=1024)
+def _indices(lengths: tuple[int, ...], size: int, device: torch.device) -> Tensor:
+    """The rows [windows, size] of all complete windows when streams of these `lengths` lie end to end.
+
+    Streams that decode in step give every layer the same lengths, hence the cache.
+    """
+    first, starts = 0, []
+    for length in lengths:
+        starts.append(torch.arange(first, first + max(0, length - size + 1), device=device))
+        first += length
+    return torch.cat(starts)[:, None] + torch.arange(size, device=device)
