@@ -14,14 +14,14 @@ MACHINE = Machine(
     pages=100,
     frame_rate=40,
     lookahead=16,
-    min_chunk=4,
+   
     chunk=8,
     prefill_tokens=64,
     max_ahead=20,
     detokenizer_busy=False,
 )
 VIEW = StreamView(
-    id="a", arrived=0, admitted=True, pages=10, prefill_left=0, complete=False, pending=0, made=0, started=False, slack=None
+    id="a", arrived=0, admitted=True, pages=10, prefill_left=0, complete=False, pending=0, made=0, slack=None
 )
 
 
@@ -42,7 +42,6 @@ def views(draw: st.DrawFn) -> list[StreamView]:
                 complete=draw(st.booleans()),
                 pending=pending,
                 made=pending + draw(st.integers(0, 5)),
-                started=draw(st.booleans()),
                 slack=draw(st.none() | st.floats(0, 60)),
             )
         )
@@ -76,11 +75,11 @@ def test_work_is_conserved(streams: list[StreamView]) -> None:
             assert view.id in plan.decode
 
 
-def test_the_first_chunk_fills_the_lookahead_and_is_small() -> None:
-    assert fifo(0, [replace(VIEW, pending=19, made=19)], MACHINE).detokenize == ()
-    assert fifo(0, [replace(VIEW, pending=20, made=20)], MACHINE).detokenize == (("a", 20),)
-    assert fifo(0, [replace(VIEW, pending=7, made=40, started=True, slack=1.0)], MACHINE).detokenize == ()
-    assert fifo(0, [replace(VIEW, pending=8, made=40, started=True, slack=1.0)], MACHINE).detokenize == (("a", 8),)
+def test_the_first_chunk_fills_the_lookahead() -> None:
+    assert fifo(0, [replace(VIEW, pending=23, made=23)], MACHINE).detokenize == ()
+    assert fifo(0, [replace(VIEW, pending=24, made=24)], MACHINE).detokenize == (("a", 24),)
+    assert fifo(0, [replace(VIEW, pending=7, made=40, slack=1.0)], MACHINE).detokenize == ()
+    assert fifo(0, [replace(VIEW, pending=8, made=40, slack=1.0)], MACHINE).detokenize == (("a", 8),)
 
 
 def test_the_end_is_flushed_even_without_frames() -> None:
@@ -88,5 +87,5 @@ def test_the_end_is_flushed_even_without_frames() -> None:
 
 
 def test_a_stream_far_ahead_rests() -> None:
-    assert fifo(0, [replace(VIEW, started=True, slack=19.9)], MACHINE).decode == ("a",)
-    assert fifo(0, [replace(VIEW, started=True, slack=20.0)], MACHINE).decode == ()
+    assert fifo(0, [replace(VIEW, slack=19.9)], MACHINE).decode == ("a",)
+    assert fifo(0, [replace(VIEW, slack=20.0)], MACHINE).decode == ()

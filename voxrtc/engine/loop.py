@@ -158,7 +158,6 @@ class Engine:
             complete=piece.complete if piece else False,
             pending=len(piece.pending) if piece else 0,
             made=piece.made if piece else 0,
-            started=stream.chunks > 0,
             slack=stream.slack(now),
         )
 
@@ -169,7 +168,6 @@ class Engine:
             pages=self.worker.cache.available,
             frame_rate=model.frame_rate,
             lookahead=model.detokenizer.lookahead,
-            min_chunk=model.detokenizer.min_chunk,
             chunk=max(model.detokenizer.min_chunk, round(CHUNK_SECONDS * model.frame_rate)),
             prefill_tokens=PREFILL_TOKENS,
             max_ahead=MAX_AHEAD,

@@ -21,7 +21,6 @@ class StreamView:
     complete: bool  # the model has no more frames for the prompt at hand, but the detokenizer has yet to give its last
     pending: int  # frames sampled that are not turned into sound yet
     made: int  # frames sampled for the prompt at hand
-    started: bool  # the listener has sound of it
     slack: float | None  # seconds of sound that the listener still has to play; None before the first
 
 
@@ -33,8 +32,7 @@ class Machine:
     pages: int  # cache pages that are not promised to anyone
     frame_rate: float  # frames a second of sound
     lookahead: int  # frames that the detokenizer holds back
-    min_chunk: int  # frames worth a detokenizer call
-    chunk: int  # frames of an ordinary call
+    chunk: int  # frames of a detokenizer call
     prefill_tokens: int  # prompt tokens a step, over all streams
     max_ahead: float  # seconds of sound made before its time, beyond which a stream rests
     detokenizer_busy: bool  # its thread is still at an earlier chunk
@@ -105,6 +103,8 @@ def _ahead(stream: StreamView, machine: Machine) -> float:
 
 
 def _due(stream: StreamView, machine: Machine) -> int:
-    """Pending frames that make up the stream's next chunk. A prompt's first one also fills the detokenizer's lookahead."""
-    first_call = stream.pending == stream.made
-    return (machine.lookahead if first_call else 0) + (machine.chunk if stream.started else machine.min_chunk)
+    """Pending frames that make up the stream's next chunk. A prompt's first one also fills the detokenizer's lookahead.
+
+    The first chunk is no smaller than the next: it must last until that one is made, also when the machine is busy.
+    """
+    return machine.chunk + (machine.lookahead if stream.pending == stream.made else 0)

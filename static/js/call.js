@@ -1,0 +1,131 @@
+/**
+ * One WebRTC call to the server, in the wire contract of OpenAI's Realtime API: an SDP offer by HTTP, sound on one track,
+ * events on the data channel `oai-events`. Knows nothing of the page, nor of what is said.
+ */
+import { Trouble } from "./troubles.js";
+
+const CONNECT_WITHIN = 10_000; // ms for the HTTP answer, and again for the media path
+const PING_EVERY = 1_000; // ms; the server takes a silent browser for dead after a few of them
+const LOST_AFTER = 5_000; // ms without a pong
+
+/**
+ * Events: `message` (detail: the server's event), `track` (detail: its MediaStream), `lost` (detail: a `Trouble`; once).
+ */
+export class Call extends EventTarget {
+  #pings = []; // when each was sent that is not answered yet; answers come in order
+  #roundTrips = [];
+  #over = false;
+
+  /** @param {URL} base where the server's API hangs */
+  constructor(base) {
+    super();
+    this.base = base;
+    this.location = null;
+    this.pc = new RTCPeerConnection();
+    this.receiver = this.pc.addTransceiver("audio", { direction: "recvonly" }).receiver;
+    this.channel = this.pc.createDataChannel("oai-events");
+    this.pc.addEventListener("track", ({ track }) => this.#tell("track", new MediaStream([track])));
+    this.pc.addEventListener("connectionstatechange", () => this.pc.connectionState === "failed" && this.#lose());
+    this.channel.addEventListener("message", ({ data }) => this.#take(JSON.parse(data)));
+    this.channel.addEventListener("close", () => this.#lose());
+  }
+
+  /** Whether events can be sent and sound can come. */
+  get open() {
+    return !this.#over && this.channel.readyState === "open";
+  }
+
+  /** Round trip over the data channel, ms: the least of the last five pings. NaN before the first answer. */
+  get roundTrip() {
+    return this.#roundTrips.length ? Math.min(...this.#roundTrips) : NaN;
+  }
+
+  /**
+   * Connect. The offer leaves at once, without waiting for ICE gathering: the server learns our addresses from our checks.
+   * @param {object} session OpenAI's session object
+   * @throws {Trouble}
+   */
+  async connect(session) {
+    await this.pc.setLocalDescription();
+    const answer = await this.#offer(this.pc.localDescription.sdp, session);
+    if (this.#over) throw new Trouble("connection_lost");
+    const opened = this.#channelOpens();
+    await this.pc.setRemoteDescription({ type: "answer", sdp: answer });
+    await opened;
+    this.#ping();
+    this.pinging = setInterval(() => this.#ping(), PING_EVERY);
+  }
+
+  /**
+   * Send a client event.
+   * @param {object} event
+   * @throws {Trouble} when it is larger than the peer takes, or the call is over
+   */
+  send(event) {
+    const data = JSON.stringify(event);
+    if (!this.open) throw new Trouble("connection_lost");
+    if (new TextEncoder().encode(data).length > (this.pc.sctp?.maxMessageSize ?? 65_536)) throw new Trouble("too_long");
+    this.channel.send(data);
+  }
+
+  /** Hang up, also while the page is being left. Safe to call twice. */
+  close() {
+    this.#over = true;
+    clearInterval(this.pinging);
+    if (this.location) fetch(this.location, { method: "DELETE", keepalive: true }).catch(() => {});
+    this.location = null;
+    this.pc.close();
+  }
+
+  async #offer(sdp, session) {
+    const form = new FormData();
+    form.set("sdp", sdp);
+    form.set("session", JSON.stringify(session));
+    const url = new URL("v1/realtime/calls", this.base);
+    const response = await fetch(url, { method: "POST", body: form, signal: AbortSignal.timeout(CONNECT_WITHIN) }).catch(() => {
+      throw new Trouble("unreachable");
+    });
+    if (!response.ok) throw await Trouble.fromResponse(response);
+    const location = response.headers.get("Location");
+    this.location = location && new URL(location.replace(/^\//, ""), this.base);
+    if (this.#over) this.close(); // left while the offer was on its way
+    return response.text();
+  }
+
+  #channelOpens() {
+    return new Promise((resolve, reject) => {
+      const refuse = () => reject(new Trouble("udp_blocked"));
+      const late = setTimeout(refuse, CONNECT_WITHIN);
+      this.addEventListener("lost", refuse, { once: true });
+      this.channel.addEventListener("open", () => (clearTimeout(late), resolve()), { once: true });
+    });
+  }
+
+  #take(event) {
+    if (event.type === "voxrtc.pong") this.#pong();
+    else if (event.type === "voxrtc.ping") this.send({ type: "voxrtc.pong", id: event.id, t: event.t });
+    else this.#tell("message", event);
+  }
+
+  #ping() {
+    const now = performance.now();
+    if (now - this.#pings[0] > LOST_AFTER) return this.#lose();
+    this.#pings.push(now);
+    this.send({ type: "voxrtc.ping", id: `${now}`, t: now });
+  }
+
+  #pong() {
+    const trip = performance.now() - this.#pings.shift();
+    this.#roundTrips = [...this.#roundTrips.slice(-4), trip];
+  }
+
+  #lose() {
+    if (this.#over) return;
+    this.close();
+    this.#tell("lost", new Trouble("connection_lost"));
+  }
+
+  #tell(type, detail) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+}

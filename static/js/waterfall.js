@@ -1,0 +1,41 @@
+/** The journey of the first sound as a picture: one row a stage, each bar where and as long as it took. */
+import { EMPTY } from "./journey.js";
+
+/**
+ * @param {Element} list an `ol`
+ * @param {Element} total where the sum goes
+ * @param {ReturnType<typeof import("./journey.js").split>} journey null before the first utterance
+ */
+export function drawWaterfall(list, total, journey) {
+  total.textContent = journey ? figure(journey.total) : "–";
+  list.replaceChildren(...(journey?.stages ?? EMPTY).map((stage) => row(stage, journey?.total ?? 1)));
+}
+
+function row({ name, label, hint, start, ms }, total) {
+  const item = element("li", `vx-stage vx-stage-${name}`);
+  item.title = hint;
+  const track = element("span", "vx-track");
+  const bar = element("span", "vx-bar");
+  bar.style.left = `${percent(start, total)}%`;
+  bar.style.width = `${percent(ms || 0, total)}%`;
+  track.append(bar);
+  item.append(element("span", "vx-label", label), track, element("span", "vx-ms", figure(ms)));
+  return item;
+}
+
+function percent(ms, total) {
+  return Math.min(100, (100 * ms) / total).toFixed(2);
+}
+
+/** Milliseconds for people. */
+function figure(ms) {
+  if (Number.isNaN(ms)) return "–";
+  return ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms).toLocaleString("en")} ms`;
+}
+
+function element(tag, className, text = "") {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.textContent = text;
+  return made;
+}

@@ -1,0 +1,111 @@
+"""A session on a stage: a tone for an engine, a real track on a clock of its own, a line that keeps what is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+from aiortc.mediastreams import MediaStreamError
+
+from tests.fake_engine import TONE_MODEL, ToneTransport
+from tests.rtc.test_track import Time
+from voxrtc.chat.choice import choose
+from voxrtc.chat.session import Session
+from voxrtc.engine.client import EngineClient
+from voxrtc.messages import Cancel, Generate, ModelInfo, Playout
+from voxrtc.rtc.track import PlayoutTrack
+
+
+class Stage:
+    """`Line` and client in one. `async with` it: the track then runs as fast as its packets are taken."""
+
+    def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None) -> None:
+        self.tone = ToneTransport(speed)
+        self.engine = EngineClient(self.tone)
+        self.over = False
+        models = models or [TONE_MODEL]
+        self.session = Session(self.engine, models, choose(models, None, None), self._end)
+        time = Time()
+        self.track = PlayoutTrack(self.session, time, time.sleep)
+        self.session.line = self
+        self.events: list[dict[str, Any]] = []
+        self._came = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Stage:
+        self.session.opened()
+        self._keep(self._play())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.track.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # --- the line ---
+
+    def send(self, text: str) -> None:
+        self.events.append(json.loads(text))
+        self._keep(self._notify())
+
+    # --- the client ---
+
+    def do(self, type: str, **fields: Any) -> None:
+        """Send a client event."""
+        self.session.received(json.dumps({"type": type, **fields}))
+
+    def item(self, text: str, **fields: Any) -> None:
+        content = [{"type": "input_text", "text": text}]
+        self.do("conversation.item.create", item={"type": "message", "role": "user", "content": content}, **fields)
+
+    def say(self, text: str) -> None:
+        self.item(text)
+        self.do("response.create")
+
+    async def event(self, type: str, number: int = 1) -> dict[str, Any]:
+        """The `number`th event of this type, come or to come."""
+        async with self._came:
+            await asyncio.wait_for(self._came.wait_for(lambda: len(self.all(type)) >= number), 10)
+        return self.all(type)[number - 1]
+
+    def all(self, type: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["type"] == type]
+
+    @property
+    def types(self) -> list[str]:
+        return [event["type"] for event in self.events]
+
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        return [event["error"] for event in self.all("error")]
+
+    # --- the engine ---
+
+    def generated(self) -> list[Generate]:
+        return [request for request in self.tone.requests if isinstance(request, Generate)]
+
+    def cancelled(self) -> list[str]:
+        return [request.stream for request in self.tone.requests if isinstance(request, Cancel)]
+
+    def playouts(self) -> list[Playout]:
+        return [request for request in self.tone.requests if isinstance(request, Playout)]
+
+    def _end(self) -> None:
+        self.over = True
+
+    def _keep(self, coroutine: Any) -> None:
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _notify(self) -> None:
+        async with self._came:
+            self._came.notify_all()
+
+    async def _play(self) -> None:
+        with contextlib.suppress(MediaStreamError):
+            while True:
+                await self.track.recv()

@@ -1,0 +1,264 @@
+"""The media process: in this process, over its socket, and as a process of its own that may die."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+import zmq.asyncio
+
+from tests.fake_engine import ToneTransport
+from tests.rtc.browser import PATIENCE, Browser
+from tests.rtc.sounds import audible, peak_hertz
+from voxrtc.chat.media import MediaServer, serve
+from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.engine.client import EngineClient
+from voxrtc.messages import Answer, EngineRequest, GetMediaStats, HangUp, MediaStats, Offer, Refused, decode, encode
+from voxrtc.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def server(tone: ToneTransport | None = None, **settings: object) -> MediaServer:
+    return MediaServer(EngineClient(tone or ToneTransport()), Settings(**settings))  # type: ignore[arg-type]
+
+
+async def stats(media: MediaServer) -> MediaStats:
+    reply = await media.handle(GetMediaStats(call="s"))
+    assert isinstance(reply, MediaStats)
+    return reply
+
+
+async def test_a_call_from_offer_to_hang_up() -> None:
+    media, browser = server(), Browser()
+    answer = await media.handle(Offer(call="a", sdp=await browser.offer(), session={"model": "tone"}))
+    assert isinstance(answer, Answer)
+    await browser.accept(answer.sdp)
+    assert (await browser.event("session.created"))["session"]["model"] == "tone"
+    browser.say("one two three four five")
+    await browser.event("output_audio_buffer.stopped")
+    assert await stats(media) == MediaStats(call="s", peers=1, calls=1, underruns=0)
+    assert (await media.handle(HangUp(call="a"))).known  # type: ignore[union-attr]
+    assert not (await media.handle(HangUp(call="a"))).known  # type: ignore[union-attr]
+    assert await stats(media) == MediaStats(call="s", peers=0, calls=1, underruns=0)
+    await browser.close()
+
+
+async def test_places_are_limited_and_come_back() -> None:
+    media = server(max_peers=1)
+    for number in range(3):  # 'too many users' after stop and start (fastrtc 53)
+        browser, late = Browser(), Browser()
+        assert isinstance(await media.handle(Offer(call=f"{number}", sdp=await browser.offer())), Answer)
+        refused = await media.handle(Offer(call="late", sdp=await late.offer()))
+        assert isinstance(refused, Refused)
+        assert (refused.status, refused.code) == (503, "too_many_calls")
+        await media.handle(HangUp(call=f"{number}"))
+        await browser.close()
+        await late.close()
+
+
+@pytest.mark.parametrize("session", [{"model": "gpt-realtime"}, {"audio": {"output": {"voice": "alloy"}}}, {"model": 3}])
+async def test_a_session_that_cannot_be_is_refused_with_the_choices(session: dict[str, object]) -> None:
+    media, browser = server(), Browser()
+    refused = await media.handle(Offer(call="a", sdp=await browser.offer(), session=session))
+    assert isinstance(refused, Refused)
+    assert refused.status == 400
+    assert "tone" in refused.message or "default" in refused.message or "str" in refused.message
+    await browser.close()
+    assert not media._peers
+
+
+async def test_a_bad_offer_is_refused_and_takes_no_place() -> None:
+    media = server(max_peers=1)
+    for sdp in ("", "nonsense", "v=0\r\n"):
+        refused = await media.handle(Offer(call="a", sdp=sdp))
+        assert isinstance(refused, Refused)
+        assert refused.status == 400
+    browser = Browser()
+    assert isinstance(await media.handle(Offer(call="a", sdp=await browser.offer())), Answer)
+    await browser.close()
+    await media.close()
+
+
+async def test_an_engine_that_is_not_there_is_told_as_such() -> None:
+    tone = ToneTransport()
+    media, browser = server(tone), Browser()
+    tone.lose()
+    refused = await media.handle(Offer(call="a", sdp=await browser.offer()))
+    assert isinstance(refused, Refused)
+    assert (refused.status, refused.code) == (503, "engine_lost")
+    tone.lost = False
+    assert isinstance(await media.handle(Offer(call="a", sdp=await browser.offer())), Answer)
+    tone.lose()  # its models are known now: calls go on while it restarts
+    other = Browser()
+    assert isinstance(await media.handle(Offer(call="b", sdp=await other.offer())), Answer)
+    for each in (browser, other):
+        await each.close()
+    await media.close()
+
+
+async def test_two_listeners_at_a_time_hear_their_own() -> None:
+    media, browsers = server(ToneTransport(speed=3)), [Browser(), Browser()]
+    for number, browser in enumerate(browsers):
+        answer = await media.handle(Offer(call=f"{number}", sdp=await browser.offer()))
+        assert isinstance(answer, Answer)
+        await browser.accept(answer.sdp)
+        browser.say("word " * (3 + 3 * number))
+    for number, browser in enumerate(browsers):
+        await browser.event("output_audio_buffer.stopped")
+        await asyncio.sleep(0.2)
+        loud = audible(browser.sound)
+        assert (loud[-1] - loud[0]) / 48_000 == pytest.approx(0.3 + 0.3 * number, abs=0.03)
+        await browser.close()
+    await media.close()
+
+
+# --- over sockets ---
+
+
+@asynccontextmanager
+async def tone_engine(address: str) -> AsyncIterator[ToneTransport]:
+    """An engine process's socket, with a tone behind it."""
+    tone = ToneTransport()
+    context = zmq.asyncio.Context()
+    socket = context.socket(zmq.ROUTER)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.bind(address)
+    clients: list[bytes] = []
+    tone.connect(lambda reply: socket.send_multipart([clients[-1], encode(reply)]), lambda: None)
+
+    async def answer() -> None:
+        while True:
+            client, data = await socket.recv_multipart()
+            clients.append(client)
+            tone.send(decode(data, EngineRequest))
+
+    task = asyncio.ensure_future(answer())
+    try:
+        yield tone
+    finally:
+        task.cancel()
+        await tone.close()
+        socket.close()
+        context.term()
+
+
+class Process:
+    """`python -m voxrtc.chat.media` over loopback."""
+
+    def __init__(self, folder: Path) -> None:
+        self.engine, self.address = f"ipc://{folder}/engine", f"ipc://{folder}/media"
+
+    def start(self) -> None:
+        arguments = [sys.executable, "-m", "voxrtc.chat.media", "--engine", self.engine, "--listen", self.address]
+        environment = {**os.environ, "VOXRTC_ICE_LOOPBACK": "1"}
+        self.process = subprocess.Popen(arguments, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Process:
+    return Process(tmp_path)
+
+
+async def test_requests_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    media, browser = server(), Browser()
+    serving = asyncio.ensure_future(serve(media, f"ipc://{tmp_path}/media"))
+    client = MediaClient(f"ipc://{tmp_path}/media")
+    await asyncio.wait_for(client.ready(), PATIENCE)
+    offer = await browser.offer()
+    answer, counts, known = await asyncio.gather(
+        client.answer(Offer(call="a", sdp=offer)), client.stats(), client.hang_up("unknown")
+    )
+    assert answer.sdp.startswith("v=0")
+    assert counts.peers == 0
+    assert known is False
+    with pytest.raises(CallRefused) as refusal:
+        await client.answer(Offer(call="b", sdp="nonsense"))
+    assert (refusal.value.status, refusal.value.code) == (400, "invalid_offer")
+    assert await client.hang_up("a") is True
+    await client.close()
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    await browser.close()
+
+
+async def test_a_process_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    client = MediaClient(f"ipc://{tmp_path}/nobody")
+    with pytest.raises(CallRefused) as refusal:
+        await client.stats()
+    assert (refusal.value.status, refusal.value.code) == (503, "media_lost")
+    await client.close()
+
+
+async def test_the_process_speaks_dies_and_comes_back(process: Process) -> None:
+    async with tone_engine(process.engine):
+        client = MediaClient(process.address)
+        process.start()
+        try:
+            for _ in range(2):
+                await asyncio.wait_for(client.ready(), PATIENCE)
+                browser = Browser()
+                answer = await client.answer(Offer(call="a", sdp=await browser.offer()))
+                await browser.accept(answer.sdp)
+                browser.say("one two three")
+                await browser.event("output_audio_buffer.stopped")
+                await asyncio.sleep(0.2)
+                assert peak_hertz(np.trim_zeros(browser.sound)) == pytest.approx(440, abs=5)
+                await browser.close()
+                process.kill()
+                with pytest.raises(CallRefused) as refusal:
+                    while True:
+                        await client.stats()
+                assert refusal.value.code == "media_lost"
+                process.start()
+        finally:
+            process.kill()
+            await client.close()
+
+
+async def test_the_process_tells_its_listeners_of_a_dead_engine(process: Process) -> None:
+    process.start()
+    client = MediaClient(process.address)
+    try:
+        async with tone_engine(process.engine) as tone:
+            tone.speed = 1.0
+            await asyncio.wait_for(client.ready(), PATIENCE)
+            browser = Browser()
+            answer = await client.answer(Offer(call="a", sdp=await browser.offer()))
+            await browser.accept(answer.sdp)
+            browser.say("word " * 100)
+            await browser.event("output_audio_buffer.started")
+        assert (await browser.event("error"))["error"]["code"] == "engine_lost"
+        assert (await browser.event("response.done"))["response"]["status"] == "failed"
+        browser.events.clear()
+        async with tone_engine(process.engine):
+            while not any(event["type"] == "output_audio_buffer.stopped" for event in browser.events):
+                browser.say("back again")
+                await browser.event("response.done")
+                await asyncio.sleep(0.2)
+        await browser.close()
+    finally:
+        process.kill()
+        await client.close()
+
+
+async def test_the_process_ends_with_its_parent(process: Process) -> None:
+    process.start()
+    client = MediaClient(process.address)
+    await asyncio.wait_for(client.ready(), PATIENCE)
+    assert process.process.stdin is not None
+    process.process.stdin.close()
+    assert await asyncio.to_thread(process.process.wait, PATIENCE) == 0
+    await client.close()

@@ -1,0 +1,126 @@
+"""A real Chromium before the real server: `python app.py` in a process of its own, sound over loopback WebRTC.
+
+`VOXRTC_E2E_URL` names a server that already runs, to be tested instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Error, Page, sync_playwright
+
+from tests.e2e.desk import Desk
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_WITHIN = 180.0  # s, for a cold start beside other work on a small machine
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--allow-loopback-in-peer-connection",
+    "--autoplay-policy=no-user-gesture-required",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-sandbox",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder are browser tests."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, or Playwright's own; without either the tests are skipped."""
+    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        except Error as error:
+            if found:
+                raise
+            pytest.skip(f"no Chromium: install it (Debian: apt install chromium). {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """An HTTP client of the product, which is ready to speak."""
+    if url := os.environ.get("VOXRTC_E2E_URL"):
+        with httpx.Client(base_url=url, timeout=60) as client:
+            yield client
+        return
+    log = tmp_path_factory.mktemp("server") / "log.txt"
+    port = free_port()
+    settings = {"HOST": "127.0.0.1", "PORT": str(port), "VOXRTC_ICE_LOOPBACK": "1"}
+    with log.open("wb") as output, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        process = subprocess.Popen(
+            [sys.executable, "app.py"], cwd=ROOT, env=os.environ | settings, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            await_ready(client, process, log)
+            yield client
+        finally:
+            stop(process)
+
+
+@pytest.fixture
+def page(browser: Browser, server: httpx.Client) -> Iterator[Page]:
+    """A fresh window that complains of nothing in its console."""
+    context = browser.new_context()
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    context.close()
+    assert not complaints
+
+
+@pytest.fixture
+def desk(page: Page, server: httpx.Client) -> Desk:
+    """The page of the product, opened and recorded."""
+    return Desk(page, str(server.base_url))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def await_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + READY_WITHIN
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if client.get("/healthz").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.5)
+    raise AssertionError(f"the server did not become ready (exit status {process.poll()}):\n{log.read_text()[-4000:]}")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """As a person does it, by Ctrl-C; the fixture fails when that leaves something running."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise

@@ -1,0 +1,67 @@
+"""What a person does before the page, and a recorder on the sound it plays."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Page
+
+RECORDER = (Path(__file__).parent / "recorder.js").read_text("utf-8")
+PATIENCE = 60_000  # ms: the longest a sentence may take on a busy machine
+
+
+class Desk:
+    """One page, opened, with its recorder running."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        page.set_default_timeout(PATIENCE)
+        page.add_init_script(RECORDER)
+        page.goto(url)
+        page.wait_for_function("window.voxrtc && document.querySelector('[name=speak]')")
+        page.evaluate("recorder.start()")
+
+    @property
+    def state(self) -> str:
+        """The connection's state, in the page's own word."""
+        return str(self.page.evaluate("voxrtc.state"))
+
+    @property
+    def trouble(self) -> str:
+        """The notice on show, or nothing."""
+        notice = self.page.locator(".vx-trouble")
+        return notice.inner_text() if notice.get_attribute("data-shown") == "true" else ""
+
+    def speak(self, text: str) -> None:
+        """Type and press; the recording begins with the press."""
+        self.page.get_by_label("Text").fill(text)
+        self.page.evaluate("recorder.from(() => document.querySelector('[name=speak]').click())")
+
+    def await_state(self, *states: str) -> None:
+        """Until the page is in one of the states."""
+        self.page.wait_for_function("states => states.includes(voxrtc.state)", arg=list(states))
+
+    def await_sound(self) -> None:
+        """Until something audible was recorded."""
+        self.page.wait_for_function("recorder.heard")
+
+    def take(self) -> tuple[np.ndarray, int]:
+        """The sound since the last `take` (float32 mono) and its sample rate."""
+        samples = np.frombuffer(base64.b64decode(self.page.evaluate("recorder.take()")), np.float32)
+        return samples, int(self.page.evaluate("recorder.rate"))
+
+    def hear(self, text: str) -> tuple[np.ndarray, int]:
+        """Have a text spoken to its end; its sound."""
+        self.speak(text)
+        self.await_sound()
+        self.await_state("ready", "disconnected")
+        self.page.wait_for_timeout(400)  # what the jitter buffer still holds
+        assert not self.trouble
+        return self.take()
+
+    def stats(self) -> dict[str, Any]:
+        """WebRTC's own account of the sound that came in."""
+        return dict(self.page.evaluate("voxrtc.stats()"))

@@ -1,0 +1,67 @@
+/** Records what leaves the page's own gain node: every sample, with the audio graph's clock. Test code only. */
+(() => {
+  const PROCESSOR = `
+    registerProcessor("recorder", class extends AudioWorkletProcessor {
+      process([[samples]]) {
+        if (samples) this.port.postMessage({ at: currentFrame, samples: samples.slice() });
+        return true;
+      }
+    });`;
+  const AUDIBLE = 1e-3;
+  const blocks = [];
+  let context;
+
+  window.recorder = {
+    get rate() {
+      return context.sampleRate;
+    },
+
+    async start() {
+      await voxrtc.unlock();
+      context = voxrtc.output.context;
+      await context.audioWorklet.addModule(URL.createObjectURL(new Blob([PROCESSOR], { type: "text/javascript" })));
+      const node = new AudioWorkletNode(context, "recorder", { channelCount: 1, channelCountMode: "explicit" });
+      node.port.onmessage = ({ data }) => blocks.push(data);
+      voxrtc.output.connect(node);
+    },
+
+    /** All samples since the last call, as base64 of float32. */
+    take() {
+      const taken = blocks.splice(0);
+      const samples = new Float32Array(taken.reduce((sum, block) => sum + block.samples.length, 0));
+      let at = 0;
+      for (const block of taken) {
+        samples.set(block.samples, at);
+        at += block.samples.length;
+      }
+      const bytes = new Uint8Array(samples.buffer);
+      let text = "";
+      for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
+      return btoa(text);
+    },
+
+    /** Whether sound was recorded since the last `take`. */
+    get heard() {
+      return blocks.some(({ samples }) => samples.some((sample) => Math.abs(sample) > AUDIBLE));
+    },
+
+    /** Press a button, and keep only what comes after. */
+    from(press) {
+      blocks.length = 0;
+      press();
+    },
+
+    /** Press a button; then, of the sound of the next `ms`, the ms from the press to the last audible sample. */
+    async audibleAfter(press, ms) {
+      const pressed = context.currentTime;
+      press();
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      let last = pressed;
+      for (const { at, samples } of blocks) {
+        const loud = samples.findLastIndex((sample) => Math.abs(sample) > AUDIBLE);
+        if (loud >= 0) last = Math.max(last, (at + loud + 1) / context.sampleRate);
+      }
+      return (last - pressed) * 1000;
+    },
+  };
+})();

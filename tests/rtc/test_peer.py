@@ -1,0 +1,227 @@
+"""A peer against a real WebRTC stack (aiortc), over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.rtc.browser import PATIENCE, Browser
+from tests.rtc.sounds import audible, peak_hertz, tone
+from tests.rtc.test_playout import Told
+from voxrtc.rtc.ice import DATA_BYTES, configuration
+from voxrtc.rtc.offer import BadOffer
+from voxrtc.rtc.peer import UNSENT_MESSAGES, Liveness, Peer, warm_up
+from voxrtc.rtc.playout import Clock
+from voxrtc.rtc.sound import RATE
+
+
+class Ear(Told):
+    """A `PeerListener` that remembers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str | bytes] = []
+        self.open, self.over, self.played = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.closings = 0
+
+    def opened(self) -> None:
+        self.open.set()
+
+    def received(self, text: str | bytes) -> None:
+        self.messages.append(text)
+
+    def stopped(self, clock: Clock) -> None:
+        super().stopped(clock)
+        self.played.set()
+
+    def closed(self) -> None:
+        self.closings += 1
+        self.over.set()
+
+
+@asynccontextmanager
+async def call(direction: str = "recvonly", early: str = "") -> AsyncIterator[tuple[Peer, Ear, Browser]]:
+    """A connected peer and its browser."""
+    ear, browser = Ear(), Browser(direction)
+    peer = Peer(configuration(""), ear)
+    if early:
+        peer.send(early)
+    try:
+        await browser.accept(await peer.answer(await browser.offer()))
+        yield peer, ear, browser
+    finally:
+        await browser.close()
+        await peer.close()
+
+
+async def speak(peer: Peer, seconds: float) -> None:
+    utterance = await peer.track.begin("a")
+    await utterance.write(tone(seconds, 24_000).tobytes(), 24_000)
+    await utterance.finish()
+
+
+async def test_a_tone_arrives_whole() -> None:
+    async with call() as (peer, ear, browser):
+        await speak(peer, 0.8)
+        await asyncio.wait_for(ear.played.wait(), PATIENCE)
+        await asyncio.sleep(0.2)  # aiortc's jitter buffer
+        loud = audible(browser.sound)
+        assert (loud[-1] - loud[0]) / RATE == pytest.approx(0.8, abs=0.02)
+        assert peak_hertz(browser.sound[loud[0] : loud[-1]]) == pytest.approx(440, abs=3)
+        assert peer.track.underruns == 0
+
+
+async def test_messages_go_both_ways_and_wait_for_the_channel() -> None:
+    async with call(early='{"type":"early"}') as (peer, ear, browser):
+        await browser.event("early")
+        peer.send('{"type":"later"}')
+        await browser.event("later")
+        browser.send("hello")
+        while not ear.messages:
+            await asyncio.sleep(0.005)
+        assert ear.messages == ['{"type": "hello"}']
+
+
+async def test_messages_that_wait_are_bounded() -> None:
+    ear = Ear()
+    peer = Peer(configuration(""), ear)
+    for _ in range(UNSENT_MESSAGES + 1):
+        peer.send("x")
+    await asyncio.wait_for(ear.over.wait(), PATIENCE)
+
+
+async def test_a_microphone_is_accepted_but_not_received() -> None:
+    async with call("sendrecv") as (peer, _, browser):
+        assert [t.currentDirection for t in browser.connection.getTransceivers()] == ["recvonly"]
+        assert peer.state == "connected"
+
+
+async def test_only_opus_is_agreed_on() -> None:
+    browser = Browser()
+    peer = Peer(configuration(""), Ear())
+    offer = await browser.offer()
+    reordered = offer.replace("SAVPF 96 9 0 8", "SAVPF 0 8 9 96")
+    assert reordered != offer
+    answer = await peer.answer(reordered)
+    assert "PCMU" not in answer
+    assert "opus/48000/2" in answer
+    await browser.close()
+    await peer.close()
+
+
+async def test_a_bad_offer_leaves_nothing_behind() -> None:
+    ear = Ear()
+    before = asyncio.all_tasks()
+    with pytest.raises(BadOffer):
+        await Peer(configuration(""), ear).answer("v=0\r\nnonsense")
+    assert ear.closings == 1
+    assert asyncio.all_tasks() - before == set()
+
+
+async def test_an_offer_without_candidates_connects() -> None:
+    """The page sends its offer at once; its address is learnt from its first check."""
+    ear, browser = Ear(), Browser()
+    peer = Peer(configuration(""), ear)
+    offer = "".join(line for line in (await browser.offer()).splitlines(keepends=True) if "candidate" not in line)
+    await browser.accept(await peer.answer(offer))
+    await browser.close()
+    await asyncio.wait_for(ear.over.wait(), PATIENCE)
+
+
+async def test_a_closed_call_is_seen_at_once_and_told_once() -> None:
+    async with call() as (peer, ear, browser):
+        await browser.close()
+        await asyncio.wait_for(ear.over.wait(), 1.0)
+        await peer.close()
+        assert ear.closings == 1
+        assert peer.state == "closed"
+
+
+async def test_a_browser_that_vanishes_frees_its_slot_within_5_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PROBE_AFTER", "ANSWER_WITHIN", "TICK"):
+        monkeypatch.setattr(Liveness, name, getattr(Liveness, name) / 10)
+    async with call() as (_, ear, browser):
+        browser.vanish()
+        await asyncio.wait_for(ear.over.wait(), 0.5)
+
+
+async def test_a_browser_that_says_nothing_but_is_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenAI's own clients do not ping: what acknowledges our question is alive."""
+    for name in ("PROBE_AFTER", "ANSWER_WITHIN", "TICK"):
+        monkeypatch.setattr(Liveness, name, getattr(Liveness, name) / 10)
+    async with call() as (peer, ear, browser):
+        await browser.event("voxrtc.ping")
+        await asyncio.sleep(1.0)
+        assert peer.state == "connected"
+        assert not ear.over.is_set()
+
+
+async def test_a_call_that_never_connects_frees_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Liveness, "CONNECT_WITHIN", 0.3)
+    ear, browser = Ear(), Browser()
+    await Peer(configuration(""), ear).answer(await browser.offer())
+    await asyncio.wait_for(ear.over.wait(), PATIENCE)
+    await browser.close()
+
+
+def test_liveness_is_decided_within_5_s() -> None:
+    """The worst case: silence begins right after a check."""
+    liveness, now, last = Liveness(0.0), 0.0, 0.0
+    liveness.heard(last)
+    verdict = "alive"
+    while verdict != "dead":
+        now += Liveness.TICK
+        verdict = liveness.check(now, packets=7) if liveness.quiet(now) else "alive"
+    assert now - last <= 5.0
+
+
+def test_packets_and_messages_keep_a_browser_alive() -> None:
+    liveness, packets = Liveness(0.0), 0
+    for step in range(200):
+        now = step * Liveness.TICK
+        verdict = liveness.check(now, packets) if liveness.quiet(now) else "alive"
+        assert verdict != "dead"
+        packets += verdict == "ask"  # it acknowledges
+
+
+async def test_peers_and_tasks_return_to_the_baseline() -> None:
+    """Leaks for each connection (aiortc 1423, 904) and 'too many users' after stop and start (fastrtc 53)."""
+    async with call() as (peer, ear, browser):
+        await speak(peer, 0.1)
+        await asyncio.wait_for(ear.played.wait(), PATIENCE)
+    await asyncio.sleep(0.05)
+    tasks, threads = len(asyncio.all_tasks()), threading.active_count()
+    for _ in range(3):
+        async with call() as (peer, ear, browser):
+            await speak(peer, 0.1)
+            await asyncio.wait_for(ear.played.wait(), PATIENCE)
+    await asyncio.sleep(0.05)
+    assert len(asyncio.all_tasks()) == tasks
+    assert threading.active_count() <= threads + 1
+    del peer, ear, browser
+    gc.collect()
+    assert [thing for thing in gc.get_objects() if type(thing) is Peer] == []
+
+
+async def test_no_datagram_of_the_data_channel_exceeds_a_small_mtu() -> None:
+    """1280 bytes with headers (aiortc PR 1441)."""
+    async with call() as (peer, _, browser):
+        sizes: list[int] = []
+        ice = peer._connection.sctp.transport.transport._connection
+        send = ice._protocols[0].transport.sendto
+        ice._protocols[0].transport.sendto = lambda data, *rest: (sizes.append(len(data)), send(data, *rest))
+        peer.send('{"type":"long","text":"' + "x" * 5000 + '"}')
+        await browser.event("long")
+        assert DATA_BYTES < max(sizes) <= 1280 - 48
+
+
+async def test_warming_up_leaves_nothing_behind() -> None:
+    before = len(asyncio.all_tasks())
+    await warm_up(configuration(""))
+    await asyncio.sleep(0.05)
+    assert len(asyncio.all_tasks()) == before

@@ -1,0 +1,227 @@
+"""The track as aiortc and a conversation see it, on a clock of ours; encoding is real."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+
+import numpy as np
+import pytest
+from aiortc.mediastreams import MediaStreamError
+
+from tests.rtc.sounds import STEP, audible, decode, peak_hertz, tone
+from tests.rtc.test_playout import Told
+from voxrtc.rtc.opus import SILENCE
+from voxrtc.rtc.playout import CAPACITY, Clock
+from voxrtc.rtc.sound import FRAME, RATE
+from voxrtc.rtc.track import PlayoutTrack
+
+
+class Time:
+    """A clock that a sleeper moves by itself. `late` is added to the next sleep."""
+
+    def __init__(self) -> None:
+        self.now, self.late = 1000.0, 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now, self.late = self.now + seconds + self.late, 0.0
+        await asyncio.sleep(0)
+
+
+class Heard:
+    """A track's packets, pulled one by one as aiortc's sender does it."""
+
+    def __init__(self, listener: object = None) -> None:
+        self.time, self.told = Time(), Told()
+        self.track = PlayoutTrack(listener or self.told, self.time, self.time.sleep)
+        self.packets: list[bytes] = []
+        self.times: list[float] = []
+        self.stamps: list[int] = []
+
+    async def pull(self, count: int) -> None:
+        for _ in range(count):
+            packet = await self.track.recv()
+            self.packets.append(bytes(packet))
+            self.stamps.append(packet.pts)
+            self.times.append(self.time())
+            await asyncio.sleep(0)  # a writer that waits for room gets its turn
+
+    async def say(self, seconds: float, rate: int = 24_000, stream: str = "a") -> None:
+        utterance = await self.track.begin(stream)
+        await utterance.write(tone(seconds, rate).tobytes(), rate)
+        await utterance.finish()
+
+    @property
+    def sound(self) -> np.ndarray:
+        return decode(self.packets)
+
+
+async def test_packets_every_20_ms_with_contiguous_timestamps() -> None:
+    heard = Heard()
+    await heard.say(0.5)
+    await heard.pull(50)
+    assert np.allclose(np.diff(heard.times), 0.02)
+    assert heard.stamps == [FRAME * number for number in range(50)]
+
+
+async def test_a_late_wake_up_sends_no_burst() -> None:
+    heard = Heard()
+    await heard.say(0.5)
+    await heard.pull(5)
+    heard.time.late = 0.5
+    await heard.pull(20)
+    assert np.diff(heard.times).min() > 0.019
+    assert heard.stamps == [FRAME * number for number in range(25)]
+    assert heard.track.underruns == 0
+
+
+async def test_silence_is_continuous_and_never_none() -> None:
+    """aiortc's sender ends for good at None (fastrtc 99: silent ever after)."""
+    heard = Heard()
+    await heard.pull(20)
+    assert heard.packets == [SILENCE] * 20
+
+
+@pytest.mark.parametrize("rate", [24_000, 48_000])
+async def test_a_tone_is_heard_as_it_was_written(rate: int) -> None:
+    heard = Heard()
+    await heard.say(0.6, rate)
+    await heard.pull(40)
+    loud = audible(heard.sound)
+    assert (loud[-1] - loud[0]) / RATE == pytest.approx(0.6, abs=0.01)
+    assert peak_hertz(heard.sound[loud[0] : loud[-1]]) == pytest.approx(440, abs=3)
+    assert np.abs(np.diff(heard.sound.astype(int))).max() < 1.5 * STEP  # no click, at either end
+    assert heard.told.names() == ["started", "stopped"]
+    assert heard.told.events[-1][1] == Clock("a", round(0.6 * RATE), 0, 0, False)
+
+
+async def test_a_full_queue_holds_the_writer_back() -> None:
+    heard = Heard()
+    speaking = asyncio.create_task(heard.say(5.0))
+    await asyncio.sleep(0)
+    assert heard.track.clock is not None
+    assert heard.track.clock.waiting == CAPACITY + 6 * FRAME
+    await heard.pull(100)
+    assert not speaking.done()
+    assert heard.track.clock.waiting <= CAPACITY + 6 * FRAME
+    await heard.pull(170)
+    assert speaking.done()
+    assert peak_hertz(heard.sound[RATE : 4 * RATE]) == pytest.approx(440, abs=1)
+    assert np.abs(np.diff(heard.sound.astype(int))).max() < 1.5 * STEP  # contiguous across all pieces
+
+
+async def test_an_underrun_makes_no_click() -> None:
+    heard = Heard()
+    utterance = await heard.track.begin("a")
+    for _ in range(3):
+        await utterance.write(tone(0.1131, 24_000).tobytes(), 24_000)
+        await heard.pull(12)
+    assert heard.track.underruns == 3
+    assert np.abs(np.diff(heard.sound.astype(int))).max() < 2 * STEP
+    assert heard.packets[-1] == SILENCE
+
+
+async def test_flush_is_silent_within_a_frame_and_makes_no_click() -> None:
+    heard = Heard()
+    await heard.say(1.0)
+    await heard.pull(10)
+    heard.track.flush()
+    await heard.pull(5)
+    loud = audible(heard.sound)
+    assert loud[-1] < 11 * FRAME
+    assert np.abs(np.diff(heard.sound.astype(int))).max() < 2 * STEP
+    assert heard.packets[11:] == [SILENCE] * 4
+
+
+async def test_after_an_interruption_the_next_stream_is_heard() -> None:
+    heard = Heard()
+    await heard.say(1.0)
+    await heard.pull(10)
+    heard.track.flush()
+    await heard.say(0.3, stream="b")
+    await heard.pull(20)
+    assert heard.told.names() == ["started", "started", "stopped"]
+    loud = audible(heard.sound[11 * FRAME :])
+    assert (loud[-1] - loud[0]) / RATE == pytest.approx(0.3, abs=0.01)
+
+
+async def test_a_flushed_writer_learns_that_nobody_hears_it() -> None:
+    heard = Heard()
+    utterance = await heard.track.begin("a")
+    blocked = asyncio.create_task(utterance.write(tone(4.0).tobytes(), RATE))
+    await heard.pull(3)
+    assert not blocked.done()
+    heard.track.flush()
+    assert await blocked is False
+    fresh = await heard.track.begin("b")
+    assert await utterance.write(tone(0.1).tobytes(), RATE) is False
+    assert heard.track.clock == Clock("b", 0, 0, 0, False)
+    assert not fresh.over
+
+
+async def test_an_ended_writer_leaves_what_is_queued() -> None:
+    heard = Heard()
+    utterance = await heard.track.begin("a")
+    blocked = asyncio.create_task(utterance.write(tone(4.0).tobytes(), RATE))
+    await heard.pull(3)
+    utterance.end()
+    assert await blocked is False
+    await heard.pull(110)
+    assert heard.told.names() == ["started", "stopped"]
+    assert heard.told.events[-1][1].sent >= CAPACITY
+
+
+async def test_the_next_stream_waits_for_the_one_before() -> None:
+    heard = Heard()
+    await heard.say(0.2)
+    following = asyncio.create_task(heard.say(0.2, stream="b"))
+    await heard.pull(8)
+    assert not following.done()
+    await heard.pull(20)
+    assert [(name, clock.stream) for name, clock in heard.told.events if name != "progress"] == [
+        ("started", "a"), ("stopped", "a"), ("started", "b"), ("stopped", "b"),
+    ]
+
+
+async def test_a_listener_that_raises_does_not_end_the_sound() -> None:
+    class Broken(Told):
+        def started(self, clock: Clock) -> None:
+            raise RuntimeError("on purpose")
+
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    heard = Heard(Broken())
+    await heard.say(0.2)
+    await heard.pull(20)
+    assert len(audible(heard.sound)) > 0.1 * RATE
+    assert len(complaints) == 1
+
+
+async def test_stopping_frees_everyone_who_waits() -> None:
+    heard = Heard()
+    utterance = await heard.track.begin("a")
+    blocked = asyncio.create_task(utterance.write(tone(4.0).tobytes(), RATE))
+    following = asyncio.create_task(heard.track.begin("b"))
+    await heard.pull(2)
+    heard.track.stop()
+    assert await blocked is False
+    with pytest.raises(MediaStreamError):
+        await following
+    with pytest.raises(MediaStreamError):
+        await heard.track.recv()
+
+
+async def test_encoding_does_not_use_the_shared_executor() -> None:
+    class Busy(Executor):
+        def submit(self, *arguments: object, **options: object) -> None:  # type: ignore[override]
+            raise AssertionError("the default executor was used")
+
+    asyncio.get_running_loop()._default_executor = Busy()  # type: ignore[attr-defined]
+    heard = Heard()
+    await heard.say(0.2)
+    await heard.pull(15)
+    assert len(audible(heard.sound)) > 0.1 * RATE
+    asyncio.get_running_loop()._default_executor = None  # type: ignore[attr-defined]

@@ -1,0 +1,52 @@
+"""The page as the server gives it out; what it does is tested in a browser (`tests/e2e`)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from tests.fake_engine import TONE_MODEL
+from voxrtc.ui.page import PREFIX, STATIC, build_page, mount_page
+
+
+@pytest.fixture
+def client() -> TestClient:
+    app = FastAPI()
+    mount_page(app, [TONE_MODEL])
+    return TestClient(app)
+
+
+def test_cards_are_data_and_never_template() -> None:
+    """Gradio runs a `${…}` of its template as JavaScript; a card's words are not ours to run."""
+    html = next(block for block in build_page([TONE_MODEL]).blocks.values() if block.get_block_name() == "html")
+    assert html.value["models"][0]["name"] == "tone"
+    assert not re.search(r"\$\{|\{\{", html.html_template)
+
+
+def test_the_page_and_every_module_are_served(client: TestClient) -> None:
+    """And checked for a newer version each time."""
+    text = client.get("/").text
+    for path in ("css/page.css", *(f"js/{module.name}" for module in (STATIC / "js").glob("*.js"))):
+        assert f"voxrtc/{path}" in text
+        response = client.get(f"/voxrtc/{path}")
+        assert response.status_code == 200
+        assert response.headers["cache-control"] == "no-cache"
+
+
+def test_modules_import_only_what_is_there() -> None:
+    """Without a bundler nothing else would notice before the browser does."""
+    for module in (STATIC / "js").glob("*.js"):
+        for name in re.findall(r'from "\./([^"]+)"', module.read_text("utf-8")):
+            assert (STATIC / "js" / name).is_file(), f"{module.name} imports {name}"
+
+
+def test_routes_before_the_page_keep_their_paths() -> None:
+    """Gradio answers what nothing else does."""
+    app = FastAPI()
+    app.get("/healthz")(lambda: {"status": "ok"})
+    mount_page(app, [TONE_MODEL])
+    assert TestClient(app).get("/healthz").json() == {"status": "ok"}
+    assert PREFIX != "/static"

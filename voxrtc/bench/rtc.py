@@ -1,0 +1,316 @@
+"""What sound costs the media process: our stack beside stock aiortc, in one run, over loopback.
+
+`python -m voxrtc.bench rtc --peers 6`. Listeners are aiortc peers in another process, which count packets and decode
+nothing. Ours is the media process as it is, fed over its socket by an engine (a third process) that makes a tone; stock is
+aiortc with a track of PCM frames and its own sender. Both are signalled in the same way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import multiprocessing
+import statistics
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+import numpy as np
+import zmq
+import zmq.asyncio
+from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
+from av import AudioFrame
+
+from voxrtc.chat import media
+from voxrtc.chat.media_client import MediaClient
+from voxrtc.messages import (
+    Answer,
+    Chunk,
+    EngineReply,
+    EngineRequest,
+    Generate,
+    GetModels,
+    HangUp,
+    HungUp,
+    MediaReply,
+    MediaRequest,
+    MediaStats,
+    ModelInfo,
+    Models,
+    Offer,
+    Timing,
+    decode,
+    encode,
+)
+from voxrtc.rtc import ice
+from voxrtc.rtc.sound import FRAME_SECONDS
+from voxrtc.settings import Settings
+
+SPAWN = multiprocessing.get_context("spawn")
+KINDS = ("voxrtc", "aiortc")
+CHUNK = 0.1  # seconds of tone in a message of the engine
+SETTLE = 1.0  # seconds between the last connection and the measurement
+TONE = ModelInfo(name="tone", title="Tone", description="", family="tone", languages=[], voices=["default"], licence="",
+                 sample_rate=24_000, frame_rate=10.0)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run of one kind."""
+
+    cpu_ms_per_peer_second: float  # of sound that arrived: who sends less than real time is not cheaper for it
+    delivered: float  # packets that arrived, as a share of 50 a second
+    p99_gap_ms: float
+    first_packet_ms: float  # offer -> first packet, median over the peers
+
+
+def tone(seconds: float, rate: int) -> bytes:
+    """PCM16 of 440 Hz."""
+    return (8_000 * np.sin(2 * np.pi * 440 * np.arange(round(seconds * rate)) / rate)).astype(np.int16).tobytes()
+
+
+# --- the engine of ours ---
+
+
+async def make_tones(address: str) -> None:
+    """Answers each `Generate` with a tone that never ends, at the pace of its listener."""
+    socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.bind(address)
+    speaking: set[asyncio.Task[None]] = set()
+
+    async def say(client: bytes, reply: EngineReply) -> None:
+        await socket.send_multipart([client, encode(reply)])
+
+    async def speak(client: bytes, request: Generate) -> None:
+        pcm, started = tone(CHUNK, 24_000), time.monotonic()
+        timing = Timing(accepted=request.accepted, received=started, prompt_ready=started, first_step=started,
+                        first_frame=started, first_chunk=started)
+        for index in range(1_000_000):
+            await say(client, Chunk(stream=request.stream, index=index, pcm=pcm, sample_rate=24_000,
+                                    timing=None if index else timing))
+            await asyncio.sleep(started + (index - 4) * CHUNK - time.monotonic())  # half a second ahead
+
+    while True:
+        client, data = await socket.recv_multipart()
+        match decode(data, EngineRequest):
+            case GetModels(call=call):
+                await say(client, Models(call=call, models=[TONE]))
+            case Generate() as request:
+                speaking.add(asyncio.create_task(speak(client, request)))
+
+
+def engine_process(address: str) -> None:
+    asyncio.run(make_tones(address))
+
+
+# --- what is measured ---
+
+
+class PcmTrack(MediaStreamTrack):
+    """A track as aiortc's users write it: PCM frames, paced by the clock."""
+
+    kind = "audio"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pcm, self._started, self._pts = tone(0.02, 48_000), time.monotonic(), 0
+
+    async def recv(self) -> AudioFrame:
+        await asyncio.sleep(self._started + self._pts / 48_000 - time.monotonic())
+        frame = AudioFrame(format="s16", layout="mono", samples=960)
+        frame.planes[0].update(self._pcm)
+        frame.sample_rate, frame.time_base, frame.pts = 48_000, Fraction(1, 48_000), self._pts
+        self._pts += 960
+        return frame
+
+
+class StockServer:
+    """aiortc and nothing else, with the face of a `MediaServer`."""
+
+    def __init__(self) -> None:
+        self._peers: dict[str, RTCPeerConnection] = {}
+
+    async def handle(self, request: MediaRequest) -> MediaReply:
+        match request:
+            case Offer():
+                peer = self._peers[request.call] = RTCPeerConnection(ice.configuration(""))
+                peer.addTrack(PcmTrack())
+                await peer.setRemoteDescription(RTCSessionDescription(request.sdp, "offer"))
+                await peer.setLocalDescription(await peer.createAnswer())
+                return Answer(call=request.call, sdp=peer.localDescription.sdp)
+            case HangUp():
+                await self._peers.pop(request.call).close()
+                return HungUp(call=request.call, known=True)
+            case _:
+                return MediaStats(call=request.call, peers=len(self._peers), calls=len(self._peers), underruns=0)
+
+
+async def run_stock(address: str) -> None:
+    ice.prepare(loopback=True)
+    await media.warm_up(ice.configuration(""))
+    await media.serve(StockServer(), address)
+
+
+def server_process(kind: str, engine: str, address: str, control: Connection) -> None:
+    """Serves; answers each message on `control` with the CPU seconds that this process has used."""
+    logging.basicConfig(level=logging.WARNING)
+
+    def report() -> None:
+        with contextlib.suppress(EOFError):
+            while control.recv():
+                control.send(time.process_time())
+
+    threading.Thread(target=report, daemon=True).start()
+    settings = Settings(ice_loopback=True, max_peers=1000)
+    asyncio.run(media.run(engine, address, settings) if kind == "voxrtc" else run_stock(address))
+
+
+# --- who listens ---
+
+
+class Listener:
+    """A peer that writes down when packets come. It decodes nothing: its cost must not be in the way of the server's."""
+
+    def __init__(self, client: MediaClient, number: int) -> None:
+        self._client, self._call = client, f"listener_{number}"
+        self._peer = RTCPeerConnection(ice.configuration(""))
+        self._channel = self._peer.createDataChannel("oai-events")
+        receiver = self._peer.addTransceiver("audio", direction="recvonly").receiver
+        receiver._handle_rtp_packet = self._packet
+        self._first = asyncio.Event()
+        self.arrivals: list[float] = []
+
+    async def connect(self) -> float:
+        """Seconds from making the offer to the first packet."""
+        opened = asyncio.Event()
+        self._channel.on("open", opened.set)
+        started = time.monotonic()
+        await self._peer.setLocalDescription(await self._peer.createOffer())
+        answer = await self._client.answer(Offer(call=self._call, sdp=self._peer.localDescription.sdp))
+        await self._peer.setRemoteDescription(RTCSessionDescription(answer.sdp, "answer"))
+        await self._first.wait()
+        await opened.wait()
+        return self.arrivals[0] - started
+
+    def ask(self) -> None:
+        """Have something said; stock, which always speaks, reads no events."""
+        content = [{"type": "input_text", "text": "a tone"}]
+        item = {"type": "message", "role": "user", "content": content}
+        self._channel.send(json.dumps({"type": "conversation.item.create", "item": item}))
+        self._channel.send(json.dumps({"type": "response.create"}))
+
+    async def close(self) -> None:
+        await self._peer.close()
+
+    async def _packet(self, packet: Any, arrival_time_ms: int) -> None:
+        self.arrivals.append(time.monotonic())
+        self._first.set()
+
+
+async def listen(address: str, peers: int, seconds: float, control: Connection) -> None:
+    """Connect one after another, tell the parent, listen, and send it all first-packet times and gaps (seconds)."""
+    ice.prepare(loopback=True)
+    client = MediaClient(address)
+    await client.ready()
+    listeners = [Listener(client, number) for number in range(peers)]
+    first = [await listener.connect() for listener in listeners]
+    for listener in listeners:
+        listener.ask()
+    await asyncio.sleep(SETTLE)
+    for listener in listeners:
+        listener.arrivals.clear()
+    control.send("listening")
+    await asyncio.sleep(seconds)
+    gaps = [float(gap) for listener in listeners for gap in np.diff(listener.arrivals)]
+    control.send((first, gaps))
+    await asyncio.gather(*(listener.close() for listener in listeners))
+    await client.close()
+
+
+def listener_process(address: str, peers: int, seconds: float, control: Connection) -> None:
+    asyncio.run(listen(address, peers, seconds, control))
+
+
+# --- runs ---
+
+
+def run(kind: str, peers: int, seconds: float) -> Result:
+    """One run, in processes of its own."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        engine, address = f"ipc://{folder}/engine", f"ipc://{folder}/media"
+        server, servers_end = SPAWN.Pipe()
+        ears, ears_end = SPAWN.Pipe()
+        for process in (
+            SPAWN.Process(target=engine_process, args=(engine,), daemon=True),
+            SPAWN.Process(target=server_process, args=(kind, engine, address, servers_end), daemon=True),
+            SPAWN.Process(target=listener_process, args=(address, peers, seconds, ears_end), daemon=True),
+        ):
+            process.start()
+            stack.callback(_end, process)
+        _await(ears, 30 + peers)
+        before = _cpu(server)
+        first, gaps = _await(ears, seconds + 30)
+        cpu, delivered = _cpu(server) - before, (len(gaps) + peers) * FRAME_SECONDS
+        return Result(
+            cpu_ms_per_peer_second=1000 * cpu / delivered,
+            delivered=delivered / (peers * seconds),
+            p99_gap_ms=1000 * float(np.percentile(gaps, 99)),
+            first_packet_ms=1000 * statistics.median(first),
+        )
+
+
+def _await(control: Connection, seconds: float) -> Any:
+    if not control.poll(seconds):
+        raise TimeoutError(f"a process of the bench said nothing for {seconds:.0f} s")
+    return control.recv()
+
+
+def _cpu(server: Connection) -> float:
+    server.send(True)
+    return float(_await(server, 10))
+
+
+def _end(process: SpawnProcess) -> None:
+    process.terminate()
+    process.join(5)
+
+
+def table(results: dict[str, list[Result]]) -> str:
+    """Medians, their spread over the runs, and ours as a share of stock."""
+    lines = [f"{'':30}{'voxrtc':>24}{'stock aiortc':>24}{'ratio':>8}"]
+    for name, label in (("cpu_ms_per_peer_second", "CPU ms per peer-second"), ("delivered", "delivered / real time"),
+                        ("p99_gap_ms", "p99 packet gap, ms"), ("first_packet_ms", "offer -> first packet, ms")):
+        values = {kind: [getattr(result, name) for result in results[kind]] for kind in KINDS}
+        medians = {kind: statistics.median(values[kind]) for kind in KINDS}
+        cells = [f"{medians[kind]:.2f} ({min(values[kind]):.2f}-{max(values[kind]):.2f})" for kind in KINDS]
+        lines.append(f"{label:30}{cells[0]:>24}{cells[1]:>24}{medians['voxrtc'] / medians['aiortc']:>8.2f}")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> None:
+    """Alternate the two kinds, then print a table."""
+    parser = argparse.ArgumentParser(prog="python -m voxrtc.bench rtc", description=__doc__)
+    parser.add_argument("--peers", type=int, default=6, help="listeners at a time")
+    parser.add_argument("--seconds", type=float, default=8, help="measured in each run")
+    parser.add_argument("--runs", type=int, default=3, help="of each kind")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    results: dict[str, list[Result]] = {kind: [] for kind in KINDS}
+    for _ in range(options.runs):
+        for kind in KINDS:
+            results[kind].append(run(kind, options.peers, options.seconds))
+    if options.json:
+        print(json.dumps({"peers": options.peers, "seconds": options.seconds,
+                          **{kind: [asdict(result) for result in results[kind]] for kind in KINDS}}))
+    else:
+        print(f"{options.peers} listeners, {options.runs} runs of {options.seconds:.0f} s each; median (lowest-highest)")
+        print(table(results))

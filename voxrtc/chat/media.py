@@ -1,0 +1,169 @@
+"""The media process: `python -m voxrtc.chat.media --engine ipc://… --listen ipc://…`; settings from the environment.
+
+One asyncio loop of peers and their conversations. It serves `MediaRequest`s; it ends with the process that started it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+
+import msgspec
+import zmq
+import zmq.asyncio
+
+from voxrtc.chat import events
+from voxrtc.chat.choice import choose
+from voxrtc.chat.events import EventError
+from voxrtc.chat.session import Session
+from voxrtc.engine.client import EngineClient, EngineLost
+from voxrtc.engine.transport import ZmqTransport
+from voxrtc.lifeline import die_with_parent
+from voxrtc.messages import (
+    Answer,
+    GetMediaStats,
+    HangUp,
+    HungUp,
+    MediaReply,
+    MediaRequest,
+    MediaStats,
+    ModelInfo,
+    Offer,
+    Refused,
+    decode,
+    encode,
+)
+from voxrtc.rtc import ice
+from voxrtc.rtc.offer import BadOffer
+from voxrtc.rtc.peer import Peer, warm_up
+from voxrtc.settings import Settings
+
+ENGINE_WITHIN = 2.0  # seconds for the engine to name its models
+
+log = logging.getLogger(__name__)
+
+
+class MediaServer:
+    """All calls of this process. One engine behind them."""
+
+    def __init__(self, engine: EngineClient, settings: Settings) -> None:
+        self._engine = engine
+        self._limit = settings.max_peers
+        self._configuration = ice.configuration(settings.stun)
+        self._peers: dict[str, Peer] = {}  # by call
+        self._models: list[ModelInfo] = []
+        self._calls = 0
+        self._underruns = 0  # of calls that are over
+
+    async def handle(self, request: MediaRequest) -> MediaReply:
+        """The reply to one request. Raises nothing that a request can cause."""
+        match request:
+            case Offer():
+                return await self._answer(request)
+            case HangUp():
+                peer = self._peers.get(request.call)
+                if peer:
+                    await peer.close()
+                return HungUp(call=request.call, known=peer is not None)
+            case GetMediaStats():
+                connected = sum(peer.state == "connected" for peer in self._peers.values())
+                underruns = self._underruns + sum(peer.track.underruns for peer in self._peers.values())
+                return MediaStats(call=request.call, peers=connected, calls=self._calls, underruns=underruns)
+
+    async def close(self) -> None:
+        """Hang up every call."""
+        await asyncio.gather(*(peer.close() for peer in list(self._peers.values())))
+
+    async def _answer(self, offer: Offer) -> Answer | Refused:
+        if len(self._peers) >= self._limit:
+            message = f"All {self._limit} places are taken. Please try again in a minute."
+            return Refused(call=offer.call, status=503, code="too_many_calls", message=message)
+        if offer.call in self._peers:
+            return Refused(call=offer.call, status=409, code="call_exists", message="This call is set up already.")
+        try:
+            wanted = events.settings(offer.session)
+            models = await self._known_models()
+            choice = choose(models, wanted.model, wanted.voice)
+            session = Session(self._engine, models, choice, lambda: self._over(offer.call))
+            session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
+            self._calls += 1
+            return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
+        except (EventError, BadOffer) as error:
+            return Refused(call=offer.call, status=400, code=error.code, message=str(error))
+        except (EngineLost, TimeoutError):
+            message = "The speech engine is not ready. Please try again in a few seconds."
+            return Refused(call=offer.call, status=503, code="engine_lost", message=message)
+
+    async def _known_models(self) -> list[ModelInfo]:
+        """The engine's models; while it restarts, those that it had."""
+        try:
+            self._models = await asyncio.wait_for(self._engine.models(), ENGINE_WITHIN)
+        except (EngineLost, TimeoutError):
+            if not self._models:
+                raise
+        return self._models
+
+    def _over(self, call: str) -> None:
+        self._underruns += self._peers.pop(call).track.underruns
+
+
+async def serve(server: MediaServer, address: str) -> None:
+    """Answer requests on a ZeroMQ address until cancelled. Requests do not wait for each other."""
+    socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.bind(address)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def reply(client: bytes, data: bytes) -> None:
+        try:
+            answer = await server.handle(decode(data, MediaRequest))
+        except msgspec.DecodeError as error:
+            log.error("a client sent no message of ours: %s", error)
+        else:
+            await socket.send_multipart([client, encode(answer)])
+
+    try:
+        while True:
+            client, data = await socket.recv_multipart()
+            task = asyncio.create_task(reply(client, data))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+    finally:
+        socket.close()
+
+
+async def run(engine_address: str, address: str, settings: Settings) -> None:
+    """The process's life: warm up, serve, and hang up at SIGTERM or SIGINT."""
+    ice.prepare(settings.ice_loopback)
+    engine = EngineClient(ZmqTransport(engine_address))
+    server = MediaServer(engine, settings)
+    await warm_up(ice.configuration(""))
+    serving = asyncio.ensure_future(serve(server, address))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+    log.info("ready on %s", address)
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+    await server.close()
+    await engine.close()
+
+
+def main() -> None:
+    """Read the addresses and run."""
+    parser = argparse.ArgumentParser(description="The media process; settings come from the environment.")
+    parser.add_argument("--engine", required=True, help="ZeroMQ address of the engine")
+    parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
+    arguments = parser.parse_args()
+    settings = Settings()
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s media %(levelname)s %(message)s")
+    for library in ("aioice", "aiortc"):  # a dozen lines a connection
+        logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
+    die_with_parent()
+    asyncio.run(run(arguments.engine, arguments.listen, settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What the web process holds of the media process."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import zmq
+import zmq.asyncio
+from zmq.utils.monitor import recv_monitor_message
+
+from voxrtc.messages import (
+    Answer,
+    GetMediaStats,
+    HangUp,
+    HungUp,
+    MediaReply,
+    MediaRequest,
+    MediaStats,
+    Offer,
+    Refused,
+    decode,
+    encode,
+)
+
+STOPPED = "The media process stopped; it is being restarted. Please try again in a few seconds."
+ANSWER_WITHIN = 10.0  # seconds; a STUN server that says nothing takes 5 of them
+
+
+class CallRefused(Exception):
+    """An offer that was not taken, or a media process that is not there (503). `status` is the HTTP status."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+
+class MediaClient:
+    """Offers in, answers out. Make and use it on one running event loop; it finds a restarted process by itself."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = zmq.asyncio.Context.instance().socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing is queued for a process that is not there
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, 50)
+        monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._socket.connect(address)
+        self._connected = asyncio.Event()
+        self._open: dict[str, asyncio.Future[MediaReply]] = {}
+        self._numbers = itertools.count()
+        self._tasks = [asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._watch(monitor))]
+
+    async def answer(self, offer: Offer) -> Answer:
+        """Set a call up. Raises `CallRefused`."""
+        reply = await self._ask(offer)
+        if isinstance(reply, Refused):
+            raise CallRefused(reply.status, reply.code, reply.message)
+        assert isinstance(reply, Answer)
+        return reply
+
+    async def hang_up(self, call: str) -> bool:
+        """End a call; False when there was none. Raises `CallRefused` when the media process is gone."""
+        reply = await self._ask(HangUp(call=call))
+        assert isinstance(reply, HungUp)
+        return reply.known
+
+    async def stats(self) -> MediaStats:
+        """Peers and sums. Raises `CallRefused` when the media process is gone."""
+        reply = await self._ask(GetMediaStats(call=f"stats_{next(self._numbers)}"))
+        assert isinstance(reply, MediaStats)
+        return reply
+
+    async def ready(self) -> None:
+        """Wait until the media process takes requests."""
+        await self._connected.wait()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._lose()
+        self._socket.disable_monitor()
+        self._socket.close()
+
+    async def _ask(self, request: MediaRequest) -> MediaReply:
+        if not self._connected.is_set():
+            raise _gone("The media process is starting. Please try again in a few seconds.")
+        key = f"{type(request).__name__} {request.call}"  # a call may be hung up while it is being answered
+        future = self._open[key] = asyncio.get_running_loop().create_future()
+        try:
+            await self._socket.send(encode(request), zmq.NOBLOCK)
+            return await asyncio.wait_for(future, ANSWER_WITHIN)
+        except zmq.Again:
+            self._connected.clear()  # before the monitor says so
+            raise _gone(STOPPED) from None
+        except TimeoutError:
+            raise _gone(f"The media process did not answer within {ANSWER_WITHIN:.0f} s. Please try again.") from None
+        finally:
+            del self._open[key]
+
+    async def _receive(self) -> None:
+        while True:
+            reply: MediaReply = decode(await self._socket.recv(), MediaReply)
+            future = self._open.get(f"{_QUESTIONS[type(reply)]} {reply.call}")
+            if future and not future.done():
+                future.set_result(reply)
+
+    async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
+        while True:
+            event = (await recv_monitor_message(monitor))["event"]
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._connected.set()
+            else:
+                self._connected.clear()
+                self._lose()
+
+    def _lose(self) -> None:
+        for future in self._open.values():
+            if not future.done():
+                future.set_exception(_gone(STOPPED))
+
+
+_QUESTIONS = {Answer: "Offer", Refused: "Offer", HungUp: "HangUp", MediaStats: "GetMediaStats"}
+
+
+def _gone(message: str) -> CallRefused:
+    return CallRefused(503, "media_lost", message)

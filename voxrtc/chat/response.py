@@ -1,0 +1,133 @@
+"""One response: text goes to the engine, its sound to the track, and the client hears of every step."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+from voxrtc.chat import events
+from voxrtc.engine.client import EngineClient, StreamFailed
+from voxrtc.messages import Generate, Timing
+from voxrtc.rtc.track import PlayoutTrack, Utterance
+
+log = logging.getLogger(__name__)
+
+
+class Response:
+    """Speaks one text. Its id is the name of its stream, in the engine and on the track.
+
+    It is over for its client (`response.done`) when all its sound is made; the track may go on playing it.
+    """
+
+    def __init__(
+        self, send: Callable[[str], None], request: Generate, previous: str | None, metadata: dict[str, str] | None
+    ) -> None:
+        self.id = request.stream
+        self.item_id = events.new_id("item")
+        self.timing: Timing | None = None
+        self._send, self._request, self._previous, self._metadata = send, request, previous, metadata
+        self._utterance: Utterance | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._over: Callable[[Response], None] | None = None  # None once it is over
+
+    def start(self, engine: EngineClient, track: PlayoutTrack, over: Callable[[Response], None]) -> None:
+        """Announce it and begin; `over` is called once, after `response.done`."""
+        self._over = over
+        self._announce()
+        self._task = asyncio.get_running_loop().create_task(self._speak(engine, track))
+        self._task.add_done_callback(self._ended)
+
+    def cancel(self) -> None:
+        """Stop generating, now: it is over when this returns. What the track already has plays out, or is flushed."""
+        if self._utterance:
+            self._utterance.end()
+        if self._task:
+            self._task.cancel()
+        self._conclude("cancelled", {"type": "cancelled", "reason": "client_cancelled"})
+
+    def stages(self, sent: float) -> dict[str, float]:
+        """`voxrtc.timing`: milliseconds of each stage up to the first sample `sent`; they add up to `total`.
+
+        `queue` is all waiting for the engine, before and after the prompt; `track` the way from the engine to here,
+        encoding, and the wait for the next packet's turn.
+        """
+        assert self.timing
+        t = self.timing
+        seconds = {
+            "queue": t.received - t.accepted + t.first_step - t.prompt_ready,
+            "prompt": t.prompt_ready - t.received,
+            "first_frame": t.first_frame - t.first_step,
+            "first_chunk": t.first_chunk - t.first_frame,
+            "track": sent - t.first_chunk,
+            "total": sent - t.accepted,
+        }
+        return {stage: round(1000 * each, 2) for stage, each in seconds.items()}
+
+    async def _speak(self, engine: EngineClient, track: PlayoutTrack) -> None:
+        async with aclosing(engine.generate(self._request)) as chunks:
+            async for chunk in chunks:
+                if self._utterance is None:
+                    self.timing = chunk.timing
+                    self._utterance = await track.begin(self.id)
+                if not await self._utterance.write(chunk.pcm, chunk.sample_rate):
+                    raise asyncio.CancelledError  # flushed: what follows would not be heard
+        if self._utterance:
+            await self._utterance.finish()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The task is done: well, badly, or because of `cancel`. A failure is told in an `error` event, too."""
+        if self._utterance:
+            self._utterance.end()
+        if task.cancelled():
+            return self.cancel()
+        failure = task.exception()
+        if failure is None:
+            return self._conclude("completed")
+        if isinstance(failure, StreamFailed):
+            code, message = failure.code, str(failure)
+        else:
+            log.error("a response failed", exc_info=failure)
+            code, message = "internal_error", "This response failed inside the server; its log says why."
+        kind = "invalid_request_error" if code in ("invalid_request", "model_not_found") else "server_error"
+        self._send(events.error(code, message, kind=kind))
+        self._conclude("failed", {"type": "failed", "error": {"type": kind, "code": code, "message": message}})
+
+    # --- what the client is told ---
+
+    def _announce(self) -> None:
+        self._send(events.event("response.created", response=self._body("in_progress", [])))
+        item = self._item("in_progress", [])
+        self._send(events.event("response.output_item.added", response_id=self.id, output_index=0, item=item))
+        self._send(events.event("conversation.item.added", previous_item_id=self._previous, item=item))
+        part = {"type": "output_audio", "transcript": ""}
+        self._send(events.event("response.content_part.added", **self._place(), part=part))
+        self._send(events.event("response.output_audio_transcript.delta", **self._place(), delta=self._request.text))
+
+    def _conclude(self, status: str, details: dict[str, Any] | None = None) -> None:
+        if self._over is None:
+            return
+        over, self._over = self._over, None
+        text = self._request.text
+        part = {"type": "output_audio", "transcript": text}
+        item = self._item("completed" if status == "completed" else "incomplete", [part])
+        self._send(events.event("response.output_audio.done", **self._place()))
+        self._send(events.event("response.output_audio_transcript.done", **self._place(), transcript=text))
+        self._send(events.event("response.content_part.done", **self._place(), part=part))
+        self._send(events.event("conversation.item.done", previous_item_id=self._previous, item=item))
+        self._send(events.event("response.output_item.done", response_id=self.id, output_index=0, item=item))
+        self._send(events.event("response.done", response=self._body(status, [item], details)))
+        over(self)
+
+    def _place(self) -> dict[str, Any]:
+        return {"response_id": self.id, "item_id": self.item_id, "output_index": 0, "content_index": 0}
+
+    def _item(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
+        return events.message_item(self.item_id, "assistant", status, content)
+
+    def _body(self, status: str, output: list[dict[str, Any]], details: dict[str, Any] | None = None) -> dict[str, Any]:
+        return {"id": self.id, "object": "realtime.response", "status": status, "status_details": details,
+                "output": output, "output_modalities": ["audio"], "metadata": self._metadata,
+                "audio": {"output": {"voice": self._request.voice}}}

@@ -1,0 +1,195 @@
+"""One Realtime conversation over a data channel: OpenAI's events in and out, sound on the peer's track.
+
+In this stage the session speaks the text that it is given: a `response.create` speaks the last user message.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from voxrtc.chat import events
+from voxrtc.chat.choice import Choice, choose
+from voxrtc.chat.events import EventError
+from voxrtc.chat.response import Response
+from voxrtc.engine.client import EngineClient
+from voxrtc.messages import Generate, ModelInfo, Playout
+from voxrtc.rtc.playout import Clock
+from voxrtc.rtc.track import PlayoutTrack
+
+ITEMS = 256  # of the conversation that are remembered
+
+log = logging.getLogger(__name__)
+
+
+class Line(Protocol):
+    """What a conversation needs of its peer."""
+
+    track: PlayoutTrack
+
+    def send(self, text: str) -> None: ...
+
+
+class Session:
+    """The conversation with one peer, as its `PeerListener`. At most one response is generated at a time.
+
+    Handlers return at once, so that nothing stands before a Stop.
+    """
+
+    line: Line  # set by its maker, since a peer is made with its listener
+
+    def __init__(self, engine: EngineClient, models: list[ModelInfo], choice: Choice, over: Callable[[], None]) -> None:
+        self._engine, self._models, self._choice, self._over = engine, models, choice, over
+        self._id = events.new_id("sess")
+        self._items: deque[str] = deque(maxlen=ITEMS)  # ids, oldest first
+        self._unanswered: str | None = None  # the text of the last user message that nothing has answered
+        self._active: Response | None = None  # being generated
+        self._heard: dict[str, Response] = {}  # being generated or still to be played out, by stream
+
+    # --- the peer's side (PeerListener) ---
+
+    def opened(self) -> None:
+        self._tell("session.created", session=self._settings())
+
+    def received(self, text: str | bytes) -> None:
+        cause: str | None = None
+        try:
+            event = events.parse(text)
+            cause = event.event_id
+            self._handle(event)
+        except EventError as error:
+            self.line.send(events.error(error.code, str(error), error.param, error.event_id or cause))
+        except Exception:
+            log.exception("an event could not be handled")
+            message = "This event failed inside the server; its log says why."
+            self.line.send(events.error("internal_error", message, None, cause, "server_error"))
+
+    def closed(self) -> None:
+        if self._active:
+            self._active.cancel()
+        self._over()
+
+    def started(self, clock: Clock) -> None:
+        self._tell("output_audio_buffer.started", response_id=clock.stream)
+        if (response := self._heard.get(clock.stream)) and response.timing:
+            self._tell("voxrtc.timing", response_id=clock.stream, **response.stages(time.monotonic()))
+        self.progress(clock)
+
+    def progress(self, clock: Clock) -> None:
+        if self._active and self._active.id == clock.stream:  # afterwards the engine no longer needs to know
+            self._engine.report(Playout(stream=clock.stream, played=clock.played, at=time.monotonic(),
+                                        running=clock.running))
+
+    def stopped(self, clock: Clock) -> None:
+        self._tell("output_audio_buffer.stopped", response_id=clock.stream)
+        self._played(clock)
+
+    # --- client events ---
+
+    def _handle(self, event: events.AnyClientEvent) -> None:
+        match event:
+            case events.SessionUpdate(session=session):
+                self._choice = choose(self._models, session.model, session.voice, self._choice)
+                self._tell("session.updated", session=self._settings())
+            case events.ItemCreate():
+                self._add_item(event)
+            case events.ResponseCreate():
+                self._respond(event.response or events.ResponseSettings())
+            case events.ResponseCancel():
+                self._cancel(event.response_id)
+            case events.OutputClear():
+                self._clear()
+            case events.Ping():
+                self._tell("voxrtc.pong", id=event.id, t=event.t)
+            case events.Pong():
+                pass  # that it came in was its message
+
+    def _add_item(self, event: events.ItemCreate) -> None:
+        item, before = event.item, event.previous_item_id
+        if before not in (None, "root", *self._items):
+            raise EventError("item_not_found", f"There is no item {before!r} to insert after.", "previous_item_id")
+        text = _text(item, "item")
+        id = item.id or events.new_id("item")
+        if id in self._items:
+            raise EventError("item_exists", f"There is an item {id!r} already.", "item.id")
+        previous = self._items[-1] if self._items else None
+        self._items.append(id)
+        if item.role == "user":
+            self._unanswered = text
+        content = [{"type": content.type, "text": content.text} for content in item.content]
+        body = events.message_item(id, item.role or "user", "completed", content)
+        self._tell("conversation.item.added", previous_item_id=previous, item=body)
+        self._tell("conversation.item.done", previous_item_id=previous, item=body)
+
+    def _respond(self, settings: events.ResponseSettings) -> None:
+        if self._active:
+            message = f"Response {self._active.id} is in progress; cancel it or wait until it is done."
+            raise EventError("conversation_already_has_active_response", message)
+        if settings.output_modalities not in (None, ["audio"]):
+            raise EventError("invalid_value", "Responses here are sound: ['audio'].", "response.output_modalities")
+        choice = choose(self._models, None, settings.voice, self._choice)
+        request = Generate(stream=events.new_id("resp"), text=self._text_for(settings), accepted=time.monotonic(),
+                           model=choice.model, voice=choice.voice)
+        previous = self._items[-1] if self._items else None
+        response = Response(self.line.send, request, previous, settings.metadata)
+        self._active = self._heard[response.id] = response
+        if settings.conversation != "none":
+            self._items.append(response.item_id)
+        response.start(self._engine, self.line.track, self._generated)
+
+    def _text_for(self, settings: events.ResponseSettings) -> str:
+        """The text to speak: the last user message of the response's own input, else of the conversation."""
+        if settings.input is not None:
+            texts = [_text(item, "response.input") for item in settings.input if item.role == "user"]
+            text = texts[-1] if texts else None
+        else:
+            text, self._unanswered = self._unanswered, None
+        if text is None:
+            raise EventError("nothing_to_say", "There is no user message to speak: create an item with input_text.")
+        return text
+
+    def _cancel(self, response_id: str | None) -> None:
+        if self._active is None or response_id not in (None, self._active.id):
+            raise EventError("response_cancel_not_active", "There is no such response in progress.", "response_id")
+        self._active.cancel()
+
+    def _clear(self) -> None:
+        if clock := self.line.track.flush():
+            if self._active and self._active.id == clock.stream:
+                self._active.cancel()  # the rest would not be heard
+            self._tell("output_audio_buffer.cleared", response_id=clock.stream)
+            self._played(clock)
+
+    # --- what follows from them ---
+
+    def _generated(self, response: Response) -> None:
+        self._active = None
+        clock = self.line.track.clock
+        if clock is None or clock.stream != response.id:
+            self._heard.pop(response.id, None)  # nothing of it is left to play
+
+    def _played(self, clock: Clock) -> None:
+        self._heard.pop(clock.stream, None)
+        self._tell("voxrtc.playout", response_id=clock.stream, played_ms=1000 * clock.played, underruns=clock.underruns)
+
+    def _settings(self) -> dict[str, Any]:
+        return {"id": self._id, "object": "realtime.session", "type": "realtime", "model": self._choice.model,
+                "output_modalities": ["audio"], "audio": {"output": {"voice": self._choice.voice}}}
+
+    def _tell(self, type: str, **fields: Any) -> None:
+        self.line.send(events.event(type, **fields))
+
+
+def _text(item: events.Item, param: str) -> str:
+    """What a message says. Raises `EventError` when it is no message of text."""
+    if item.type != "message" or item.role not in ("user", "assistant", "system"):
+        message = "Items here are messages of the role user, assistant or system."
+        raise EventError("invalid_value", message, f"{param}.type" if item.type != "message" else f"{param}.role")
+    kind = "output_text" if item.role == "assistant" else "input_text"
+    if not item.content or any(content.type != kind or content.text is None for content in item.content):
+        raise EventError("invalid_value", f"A message of the {item.role} has content of type {kind!r} with a text.",
+                         f"{param}.content")
+    return " ".join(content.text or "" for content in item.content)

@@ -1,0 +1,30 @@
+"""How peers are reached: addresses, STUN, and two corrections of the libraries below."""
+
+from __future__ import annotations
+
+import aioice.ice
+import aiortc.rtcsctptransport
+from aiortc import RTCConfiguration, RTCIceServer
+
+# 1280 (the least MTU of IPv6, and of many VPNs) less IPv6, UDP, DTLS and SCTP headers is 1167; aiortc's own 1200
+# makes the data channel stall on such a path.
+DATA_BYTES = 1100
+
+
+def configuration(stun: str) -> RTCConfiguration:
+    """`stun`: one STUN url, or "" for none. aiortc's own default would ask a server on the internet."""
+    return RTCConfiguration(iceServers=[RTCIceServer(stun)] if stun else [])
+
+
+def prepare(loopback: bool) -> None:
+    """Adapt aiortc in this process, before the first peer.
+
+    `loopback`: offer 127.0.0.1 and nothing else, for tests and benches on one machine; aioice leaves it out.
+    """
+    aiortc.rtcsctptransport.USERDATA_MAX_LENGTH = DATA_BYTES
+    if loopback:
+        aioice.ice.get_host_addresses = _loopback
+
+
+def _loopback(use_ipv4: bool, use_ipv6: bool) -> list[str]:
+    return ["127.0.0.1"] if use_ipv4 else []

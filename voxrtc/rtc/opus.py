@@ -1,0 +1,91 @@
+"""Opus as we send it: mono, low delay, 48 kb/s, complexity 5 (reference/webrtc.md: 90 us a frame, stock 248)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import av
+import numpy as np
+
+from voxrtc.rtc.playout import Frame
+from voxrtc.rtc.sound import FRAME, RATE, Samples
+
+TIME_BASE = Fraction(1, RATE)
+
+# Ours alone: in a shared executor a few blocked jobs of others would hold the sound up.
+EXECUTOR = ThreadPoolExecutor(max_workers=2, thread_name_prefix="opus")
+
+
+class OpusEncoder:
+    """Encodes the frames of one run (`playout.Frame`). Use it from one thread at a time."""
+
+    def __init__(self, run: int) -> None:
+        self.run = run
+        self._codec = av.CodecContext.create("libopus", "w")
+        self._codec.format = "s16"
+        self._codec.layout = "mono"
+        self._codec.sample_rate = RATE
+        self._codec.time_base = TIME_BASE
+        self._codec.bit_rate = 48_000
+        self._codec.options = {"application": "lowdelay", "compression_level": "5"}
+
+    def encode(self, frames: list[Frame]) -> None:
+        """Set the payload of each frame."""
+        for frame in frames:
+            if frame.primer is not None:
+                self._packet(frame.primer)
+            frame.payload = self._packet(frame.pcm)
+
+    def _packet(self, pcm: Samples) -> bytes:
+        frame = av.AudioFrame(format="s16", layout="mono", samples=FRAME)
+        frame.sample_rate = RATE
+        frame.planes[0].update(pcm.tobytes())
+        (packet,) = self._codec.encode(frame)
+        return bytes(packet)
+
+
+class Resampler:
+    """PCM16 of any rate to samples at 48 kHz, for one stream: state is kept from chunk to chunk, no sample is lost.
+
+    libswresample keeps 32 output samples back at 24 kHz; soxr HQ would keep 31 ms, which is slack taken from every
+    stream's start.
+    """
+
+    def __init__(self) -> None:
+        self._swr = av.AudioResampler(format="s16", layout="mono", rate=RATE)
+        self._rate = 0
+
+    def __call__(self, pcm: bytes, sample_rate: int) -> Samples:
+        """Little-endian mono `pcm` at `sample_rate`. Raises `ValueError` when it is no PCM16 or changes its rate."""
+        if len(pcm) % 2 or sample_rate <= 0:
+            raise ValueError(f"{len(pcm)} bytes at {sample_rate} Hz are no PCM16")
+        if self._rate not in (0, sample_rate):
+            raise ValueError(f"the sample rate changed from {self._rate} to {sample_rate} within a stream")
+        self._rate = sample_rate
+        if not pcm:
+            return np.zeros(0, np.int16)
+        frame = av.AudioFrame(format="s16", layout="mono", samples=len(pcm) // 2)
+        frame.sample_rate = sample_rate
+        frame.planes[0].update(pcm)
+        return _joined(self._swr.resample(frame))
+
+    def flush(self) -> Samples:
+        """What is kept back; nothing may follow."""
+        return _joined(self._swr.resample(None)) if self._rate else np.zeros(0, np.int16)
+
+
+def _joined(frames: list[av.AudioFrame]) -> Samples:
+    # A plane is padded beyond the frame's samples.
+    parts = [np.frombuffer(bytes(frame.planes[0]), np.int16)[: frame.samples] for frame in frames]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int16)
+
+
+def _silence() -> bytes:
+    frame = Frame(0, np.zeros(FRAME, np.int16))
+    OpusEncoder(0).encode([frame])
+    assert frame.payload
+    return frame.payload
+
+
+SILENCE = _silence()  # 3 bytes; the first packet of its encoder, so that it may follow and precede anything

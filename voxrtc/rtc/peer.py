@@ -1,0 +1,226 @@
+"""One browser: negotiation, the outgoing track, the data channel, and whether it is still there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from typing import Protocol
+
+from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCRtpSender, RTCSessionDescription
+from aiortc.stats import RTCTransportStats
+
+from voxrtc.rtc.offer import BadOffer, checked
+from voxrtc.rtc.playout import PlayoutListener
+from voxrtc.rtc.track import PlayoutTrack
+
+LABEL = "oai-events"
+# The track hands over Opus packets, so nothing else may be agreed on, whatever order the offer has.
+OPUS = [codec for codec in RTCRtpSender.getCapabilities("audio").codecs if codec.mimeType == "audio/opus"]
+UNSENT_MESSAGES = 256  # that may wait for the channel to open
+UNSENT_BYTES = 1 << 20  # that may wait in an open channel: a browser that reads nothing is let go
+CLOSE_WITHIN = 2.0  # seconds for a polite end
+
+logger = logging.getLogger(__name__)
+
+
+class PeerListener(PlayoutListener, Protocol):
+    """Who speaks with the browser."""
+
+    def opened(self) -> None:
+        """The data channel is open."""
+
+    def received(self, text: str | bytes) -> None:
+        """A message came over the data channel."""
+
+    def closed(self) -> None:
+        """The browser is gone; called once."""
+
+
+class Liveness:
+    """Whether a silent browser is still there. Pure; times in seconds.
+
+    A message is a sign of life. When none has come for `PROBE_AFTER` the browser is asked, and then any packet
+    counts, since its SCTP acknowledges what it gets even when its page never says anything (RFC 9260 section 6.2).
+    Consent checks (RFC 7675) would tell too, but only after 30 s.
+    """
+
+    PROBE_AFTER, ANSWER_WITHIN, TICK, CONNECT_WITHIN = 1.5, 2.5, 0.25, 10.0
+
+    def __init__(self, now: float) -> None:
+        self._heard = now
+        self._asked: tuple[float, int] | None = None
+
+    def heard(self, now: float) -> None:
+        self._heard, self._asked = now, None
+
+    def quiet(self, now: float) -> bool:
+        """It is worth looking at the packet count."""
+        return now - self._heard >= self.PROBE_AFTER
+
+    def check(self, now: float, packets: int) -> str:
+        """`packets` have come in so far: "alive", "ask" (send something now) or "dead"."""
+        if self._asked is None:
+            self._asked = now, packets
+            return "ask"
+        asked, before = self._asked
+        if packets > before:
+            self.heard(now)
+            return "alive"
+        return "dead" if now - asked >= self.ANSWER_WITHIN else "alive"
+
+
+class Peer:
+    """`await answer(offer)`, then `track` plays, `send` and `listener.received` carry events, until `close`."""
+
+    PROBE = '{"type":"voxrtc.ping"}'
+
+    def __init__(self, configuration: RTCConfiguration, listener: PeerListener) -> None:
+        self.track = PlayoutTrack(listener)
+        self._listener = listener
+        self._connection = RTCPeerConnection(configuration)
+        self._channel: RTCDataChannel | None = None
+        self._unsent: deque[str] = deque()
+        self._liveness = Liveness(time.monotonic())
+        self._watch: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    async def answer(self, offer: str) -> str:
+        """The SDP answer, candidates included. Raises `BadOffer`, after which the peer is closed."""
+        connection = self._connection
+        connection.on("connectionstatechange", self._state_changed)
+        connection.on("datachannel", self._channel_created)
+        try:
+            offer = checked(offer)
+            connection.addTransceiver(self.track, direction="sendonly").setCodecPreferences(OPUS)
+            await connection.setRemoteDescription(RTCSessionDescription(offer, "offer"))
+            self._decline_the_rest()
+            await connection.setLocalDescription(await connection.createAnswer())
+        except BadOffer:
+            await self.close()
+            raise
+        except Exception as error:  # what aiortc raises for an offer that it cannot take has no common class
+            await self.close()
+            message = f"This offer cannot be answered ({type(error).__name__}: {error})."
+            raise BadOffer("invalid_offer", message) from error
+        self._watch = asyncio.create_task(self._watch_liveness())
+        return str(connection.localDescription.sdp)
+
+    def _decline_the_rest(self) -> None:
+        """Sound goes out on the first audio section. Nothing is received: a receiver costs a thread and a decoder."""
+        for transceiver in self._connection.getTransceivers():
+            if transceiver.sender.track is not self.track:
+                transceiver.direction = "inactive"
+
+    @property
+    def state(self) -> str:
+        """aiortc's connection state: new, connecting, connected, failed or closed."""
+        return str(self._connection.connectionState)
+
+    # --- the data channel ---
+
+    def send(self, text: str) -> None:
+        """Send now, or once the channel opens. A browser that lets too much pile up is let go."""
+        channel = self._channel
+        if channel is None:
+            self._unsent.append(text)
+        elif channel.readyState == "open":
+            channel.send(text)
+        if len(self._unsent) > UNSENT_MESSAGES or (channel and channel.bufferedAmount > UNSENT_BYTES):
+            logger.warning("a browser does not read its events; letting it go")
+            self._end()
+
+    def _channel_created(self, channel: RTCDataChannel) -> None:
+        if channel.label != LABEL or self._channel:
+            return
+        self._channel = channel
+        channel.on("message", self._message)
+        channel.on("close", self._end)
+        self._liveness.heard(time.monotonic())
+        while self._unsent:
+            channel.send(self._unsent.popleft())
+        self._listener.opened()
+
+    def _message(self, text: str | bytes) -> None:
+        self._liveness.heard(time.monotonic())
+        self._listener.received(text)
+
+    # --- its end ---
+
+    def _state_changed(self) -> None:
+        if self.state in ("failed", "closed"):
+            self._end()
+
+    async def _watch_liveness(self) -> None:
+        deadline = time.monotonic() + Liveness.CONNECT_WITHIN
+        while self._channel is None:
+            await asyncio.sleep(Liveness.TICK)
+            if time.monotonic() > deadline:
+                logger.info("a browser did not connect within %.0f s", Liveness.CONNECT_WITHIN)
+                return self._end()
+        while True:
+            await asyncio.sleep(Liveness.TICK)
+            now = time.monotonic()
+            verdict = self._liveness.check(now, await self._packets()) if self._liveness.quiet(now) else "alive"
+            if verdict == "ask":
+                self.send(self.PROBE)
+            elif verdict == "dead":
+                logger.info("a browser went away without a word")
+                return self._end()
+
+    async def _packets(self) -> int:
+        """DTLS and SRTP packets received so far."""
+        report = await self._connection.getStats()
+        return sum(stats.packetsReceived for stats in report.values() if isinstance(stats, RTCTransportStats))
+
+    def _end(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+
+    async def close(self) -> None:
+        """End the call; returns when nothing of it is left. May be called again."""
+        self._end()
+        assert self._closing
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._watch:
+            self._watch.cancel()
+        self.track.stop()
+        self._listener.closed()
+        try:
+            await asyncio.wait_for(self._connection.close(), CLOSE_WITHIN)
+        except TimeoutError:
+            logger.warning("a connection did not close within %.0f s", CLOSE_WITHIN)
+
+
+async def warm_up(configuration: RTCConfiguration) -> None:
+    """Connect one peer to another in this process: the first connection costs 30 ms more than the next."""
+    listener = _Nobody()
+    peer, browser = Peer(configuration, listener), RTCPeerConnection(configuration)
+    channel = browser.createDataChannel(LABEL)
+    browser.addTransceiver("audio", direction="recvonly")
+    try:
+        await browser.setLocalDescription(await browser.createOffer())
+        answer = await peer.answer(browser.localDescription.sdp)
+        opened = asyncio.Event()
+        channel.on("open", opened.set)
+        await browser.setRemoteDescription(RTCSessionDescription(answer, "answer"))
+        await asyncio.wait_for(opened.wait(), 2.0)
+    except TimeoutError:
+        logger.warning("no connection from this machine to itself: its firewall may be in the way of browsers too")
+    finally:
+        await peer.close()
+        await browser.close()
+
+
+class _Nobody:
+    """A listener that is only there to warm up."""
+
+    def started(self, clock: object) -> None: ...
+    def progress(self, clock: object) -> None: ...
+    def stopped(self, clock: object) -> None: ...
+    def opened(self) -> None: ...
+    def received(self, text: str | bytes) -> None: ...
+    def closed(self) -> None: ...

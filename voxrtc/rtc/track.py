@@ -1,0 +1,197 @@
+"""The playout track as aiortc sees it, and as a conversation writes to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any
+
+from aiortc import MediaStreamTrack
+from aiortc.mediastreams import MediaStreamError
+from av.packet import Packet
+
+from voxrtc.rtc.opus import EXECUTOR, SILENCE, TIME_BASE, OpusEncoder, Resampler
+from voxrtc.rtc.playout import AHEAD, Clock, Frame, Pacer, Playout, PlayoutListener
+from voxrtc.rtc.sound import FRAME, RATE, Samples
+
+WAKE = RATE // 10  # room (samples) that wakes a waiting writer: 0.1 s, so that a full queue costs 10 wake-ups a second
+
+
+class Utterance:
+    """One stream's way into the track: write, then finish. Over when finished, flushed, or when the track stops."""
+
+    def __init__(self, track: PlayoutTrack, generation: int) -> None:
+        self._track = track
+        self._generation = generation
+        self._resampler = Resampler()
+        self._finished = False
+
+    @property
+    def over(self) -> bool:
+        """Nothing written now would be heard."""
+        return self._finished or not self._track.plays(self._generation)
+
+    async def write(self, pcm: bytes, sample_rate: int) -> bool:
+        """Queue PCM16 (little endian, mono); waits while the queue is full. False: over, the rest was dropped.
+
+        Raises `ValueError` when `pcm` is no PCM16, or its rate differs from that of the chunk before.
+        """
+        return not self.over and await self._put(self._resampler(pcm, sample_rate))
+
+    async def finish(self) -> None:
+        """Nothing follows; what is queued plays out. May wait for room for the resampler's last samples."""
+        if not self.over and await self._put(self._resampler.flush()):
+            self.end()
+
+    def end(self) -> None:
+        """As `finish`, at once: what still waits to be queued is dropped."""
+        if not self.over:
+            self._finished = True
+            self._track.finish()
+
+    async def _put(self, samples: Samples) -> bool:
+        while len(samples):
+            room = await self._track.room(min(len(samples), WAKE), lambda: self.over)
+            if self.over:
+                return False
+            self._track.push(samples[:room])
+            samples = samples[room:]
+        return not self.over
+
+
+class PlayoutTrack(MediaStreamTrack):
+    """Continuous sound at 48 kHz, one Opus packet every 20 ms, silence while nothing is spoken.
+
+    `now` and `sleep` are the clock, for tests.
+    """
+
+    kind = "audio"
+
+    def __init__(
+        self,
+        listener: PlayoutListener,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        super().__init__()
+        self._now, self._sleep = now, sleep
+        self._playout = Playout(_Soon(listener))
+        self._pacer = Pacer()
+        self._encoder = OpusEncoder(0)
+        self._job: Future[None] | None = None
+        self._changed = asyncio.Event()  # room was made, or the present stream is over
+        self._pts = 0
+
+    # --- the conversation's side ---
+
+    @property
+    def clock(self) -> Clock | None:
+        """The playout clock of the stream that plays; None between streams."""
+        return self._playout.clock
+
+    @property
+    def underruns(self) -> int:
+        """Underruns of all streams so far."""
+        return self._playout.underruns
+
+    async def begin(self, stream: str) -> Utterance:
+        """Start a stream, once the one before has been played out or flushed. Raises `MediaStreamError` if stopped."""
+        while self._playout.busy and self.readyState == "live":
+            await self._wait()
+        if self.readyState != "live":
+            raise MediaStreamError
+        return Utterance(self, self._playout.begin(stream))
+
+    def flush(self) -> Clock | None:
+        """Silence within a frame: the present stream fades out and is over. Returns its last clock."""
+        clock = self._playout.flush()
+        self._changed.set()
+        return clock
+
+    # --- an utterance's side ---
+
+    def plays(self, generation: int) -> bool:
+        return self.readyState == "live" and self._playout.busy and self._playout.generation == generation
+
+    def push(self, samples: Samples) -> None:
+        self._playout.push(samples)
+        self._encode_ahead()
+
+    def finish(self) -> None:
+        self._playout.finish()
+        self._encode_ahead()
+        self._changed.set()
+
+    async def room(self, wanted: int, over: Callable[[], bool]) -> int:
+        """Wait for room for `wanted` samples, or until `over`; returns the room there is."""
+        while self._playout.room < wanted and not over():
+            await self._wait()
+        return self._playout.room
+
+    async def _wait(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    # --- aiortc's side ---
+
+    async def recv(self) -> Packet[Any]:
+        """The next 20 ms when they are due. Never None and never an early end: either would end the sender for good."""
+        if self.readyState != "live":
+            raise MediaStreamError
+        if wait := self._pacer.wait(self._now()):
+            await self._sleep(wait)
+        self._pacer.sent(self._now())
+        packet = Packet(await self._payload())
+        packet.pts, packet.time_base = self._pts, TIME_BASE
+        self._pts += FRAME
+        return packet
+
+    def stop(self) -> None:
+        super().stop()
+        self._playout.flush()
+        self._changed.set()
+
+    async def _payload(self) -> bytes:
+        self._encode_ahead()
+        while self._playout.late and self._job:
+            await asyncio.wrap_future(self._job)
+        busy = self._playout.busy
+        frame = self._playout.play()
+        if frame is None:
+            return SILENCE
+        if self._playout.room >= WAKE or busy != self._playout.busy:
+            self._changed.set()
+        if frame.payload is None:  # a fade: decided now, so encoded now (0.1 ms, and rare)
+            self._encoder_of(frame).encode([frame])
+        assert frame.payload is not None
+        return frame.payload
+
+    def _encode_ahead(self) -> None:
+        """Keep half to all of `AHEAD` frames encoded: a few frames a job, one job at a time, so in order."""
+        if self._playout.ahead > AHEAD // 2 or (self._job and not self._job.done()):
+            return
+        if frames := self._playout.take():
+            self._job = EXECUTOR.submit(self._encoder_of(frames[0]).encode, frames)
+
+    def _encoder_of(self, frame: Frame) -> OpusEncoder:
+        if self._encoder.run != frame.run:
+            self._encoder = OpusEncoder(frame.run)
+        return self._encoder
+
+
+class _Soon:
+    """Tells the listener in the loop's next turn: what it raises must not reach `recv`, whose sender would end."""
+
+    def __init__(self, listener: PlayoutListener) -> None:
+        self._listener = listener
+
+    def started(self, clock: Clock) -> None:
+        asyncio.get_running_loop().call_soon(self._listener.started, clock)
+
+    def progress(self, clock: Clock) -> None:
+        asyncio.get_running_loop().call_soon(self._listener.progress, clock)
+
+    def stopped(self, clock: Clock) -> None:
+        asyncio.get_running_loop().call_soon(self._listener.stopped, clock)
