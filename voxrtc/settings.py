@@ -29,7 +29,7 @@ class Settings(BaseSettings):
     max_waiting: int = Field(64, ge=0, description="streams that may wait; more are refused")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")
     stun: str = Field(
-        "", description="STUN url for peers beyond this machine's network; none by default, since a silent one costs 5 s"
+        "", description="STUN url for peers beyond this machine's network; none by default: a silent one costs each call 1 s"
     )
     ice_loopback: bool = Field(False, description="offer peers 127.0.0.1 only: for tests and benches on one machine")
     log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")

@@ -21,8 +21,9 @@ const chosen = {};
 /** @type {Offer} */ let offer;
 
 /**
- * What there is to choose from, as `voxrtc/ui/page.py` gives it.
- * @typedef {{name: string, title: string, about: string, voices: string[]}} Model
+ * What there is to choose from, as `voxrtc/ui/page.py` gives it; a model is a `ModelInfo` of `voxrtc/messages.py`.
+ * @typedef {{name: string, title: string, description: string, languages: string[], voices: string[], licence: string,
+ *   parameters: number}} Model
  * @typedef {{text: string, examples: {title: string, text: string}[], models: Model[]}} Offer
  */
 
@@ -112,7 +113,17 @@ function offerVoices() {
   const voices = model?.voices ?? [];
   field("voice").replaceChildren(...voices.map((voice) => new Option(voice.charAt(0).toUpperCase() + voice.slice(1), voice)));
   if (voices.includes(chosen.voice)) field("voice").value = chosen.voice;
-  part("about").textContent = model?.about ?? "No model is loaded yet.";
+  part("about").textContent = model ? about(model) : "No model is loaded yet.";
+}
+
+/** A model's card in a line. @param {Model} model */
+function about({ description, languages, licence, parameters }) {
+  const names = new Intl.DisplayNames(["en"], { type: "language" });
+  const inWords = (code) => (/^[a-z]{2,3}(-|$)/.test(code) ? names.of(code) : code);
+  const size = new Intl.NumberFormat("en", { notation: "compact" });
+  const facts = [description.replace(/\.$/, ""), languages.map(inWords).join(", "), licence];
+  if (parameters) facts.push(`${size.format(parameters)}\u00a0parameters`);
+  return facts.join("\u00a0· ");
 }
 
 function paint() {

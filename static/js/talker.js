@@ -37,8 +37,10 @@ export class Talker extends EventTarget {
     this.base = base;
   }
 
-  /** Say `wish`, interrupting what is being said, connecting if need be. Call it inside the person's gesture.
-   * @param {Wish} wish */
+  /**
+   * Say `wish`, interrupting what is being said, connecting if need be. Call it inside the person's gesture.
+   * @param {Wish} wish
+   */
   async speak(wish) {
     this.stop();
     const turn = { number: ++this.#turns, wish, marks: { asked: performance.now() } };
@@ -160,6 +162,7 @@ export class Talker extends EventTarget {
 
   #complain({ code = "other", message = "" }) {
     if (HARMLESS.has(code)) return;
+    this.stop(); // nothing of this turn shall still come
     this.#fail(new Trouble(code, message));
   }
 

@@ -1,19 +1,7 @@
-"""asyncio, and loopback as the only network."""
+"""As for `tests/rtc`: asyncio, and loopback as the only network."""
 
 from __future__ import annotations
 
-import aioice.ice
-import pytest
+from tests.rtc.conftest import anyio_backend, loopback
 
-from voxrtc.rtc import ice
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aioice.ice, "get_host_addresses", aioice.ice.get_host_addresses)  # put back afterwards
-    ice.prepare(loopback=True)
+__all__ = ["anyio_backend", "loopback"]

@@ -65,6 +65,16 @@ async def test_places_are_limited_and_come_back() -> None:
         await late.close()
 
 
+async def test_offers_at_the_same_time_do_not_share_a_place() -> None:
+    media, browsers = server(max_peers=1), [Browser() for _ in range(3)]
+    offers = [Offer(call=f"{number}", sdp=await browser.offer()) for number, browser in enumerate(browsers)]
+    replies = await asyncio.gather(*map(media.handle, offers))
+    assert [type(reply) for reply in replies].count(Answer) == 1
+    for browser in browsers:
+        await browser.close()
+    await media.close()
+
+
 @pytest.mark.parametrize("session", [{"model": "gpt-realtime"}, {"audio": {"output": {"voice": "alloy"}}}, {"model": 3}])
 async def test_a_session_that_cannot_be_is_refused_with_the_choices(session: dict[str, object]) -> None:
     media, browser = server(), Browser()
@@ -88,7 +98,8 @@ async def test_a_bad_offer_is_refused_and_takes_no_place() -> None:
     await media.close()
 
 
-async def test_an_engine_that_is_not_there_is_told_as_such() -> None:
+async def test_an_engine_that_is_not_there_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxrtc.chat.media.ENGINE_WITHIN", 0.1)
     tone = ToneTransport()
     media, browser = server(tone), Browser()
     tone.lose()
@@ -122,6 +133,15 @@ async def test_two_listeners_at_a_time_hear_their_own() -> None:
 
 
 # --- over sockets ---
+
+
+async def refusal_of(client: MediaClient) -> CallRefused:
+    """What the client says once it has noticed that its process is dead."""
+    while True:
+        try:
+            await client.stats()
+        except CallRefused as refusal:
+            return refusal
 
 
 @asynccontextmanager
@@ -187,7 +207,8 @@ async def test_requests_do_not_wait_for_each_other(tmp_path: Path) -> None:
     with pytest.raises(CallRefused) as refusal:
         await client.answer(Offer(call="b", sdp="nonsense"))
     assert (refusal.value.status, refusal.value.code) == (400, "invalid_offer")
-    assert await client.hang_up("a") is True
+    # Whoever hung up and the page that noticed: both at once, and both are answered.
+    assert await asyncio.gather(client.hang_up("a"), client.hang_up("a")) == [True, True]
     await client.close()
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
@@ -218,10 +239,7 @@ async def test_the_process_speaks_dies_and_comes_back(process: Process) -> None:
                 assert peak_hertz(np.trim_zeros(browser.sound)) == pytest.approx(440, abs=5)
                 await browser.close()
                 process.kill()
-                with pytest.raises(CallRefused) as refusal:
-                    while True:
-                        await client.stats()
-                assert refusal.value.code == "media_lost"
+                assert (await refusal_of(client)).code == "media_lost"
                 process.start()
         finally:
             process.kill()
@@ -262,3 +280,19 @@ async def test_the_process_ends_with_its_parent(process: Process) -> None:
     process.process.stdin.close()
     assert await asyncio.to_thread(process.process.wait, PATIENCE) == 0
     await client.close()
+
+
+async def test_the_process_hangs_up_when_it_is_stopped(process: Process) -> None:
+    async with tone_engine(process.engine):
+        process.start()
+        client = MediaClient(process.address)
+        await asyncio.wait_for(client.ready(), PATIENCE)
+        browser, closed = Browser(), asyncio.Event()
+        answer = await client.answer(Offer(call="a", sdp=await browser.offer()))
+        await browser.accept(answer.sdp)
+        browser.channel.on("close", closed.set)
+        process.process.terminate()
+        await asyncio.wait_for(closed.wait(), PATIENCE)
+        assert await asyncio.to_thread(process.process.wait, PATIENCE) == 0
+        await client.close()
+        await browser.close()

@@ -152,6 +152,21 @@ async def test_an_assistant_item_is_kept_and_not_spoken() -> None:
         assert stage.errors[0]["code"] == "nothing_to_say"
 
 
+async def test_items_have_their_place() -> None:
+    async with Stage() as stage:
+        stage.item("first")
+        first = stage.all("conversation.item.added")[0]["item"]["id"]
+        stage.item("second")
+        stage.item("between", previous_item_id=first)
+        stage.item("before", previous_item_id="root")
+        second = stage.all("conversation.item.added")[1]
+        assert second["previous_item_id"] == first
+        assert [event["previous_item_id"] for event in stage.all("conversation.item.added")] == [None, first, first, None]
+        message = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "twice"}]}
+        stage.do("conversation.item.create", item={**message, "id": first})
+        assert stage.errors[0]["code"] == "item_exists"
+
+
 async def test_a_second_response_at_a_time_is_refused() -> None:
     async with Stage() as stage:
         stage.say(LONG)
@@ -261,9 +276,8 @@ async def test_the_engine_hears_how_far_its_listener_is() -> None:
     readings = stage.playouts()
     assert {reading.stream for reading in readings} == {stage.generated()[0].stream}
     assert all(a.played <= b.played and a.at <= b.at for a, b in itertools.pairwise(readings))
-    assert not readings[0].running
-    assert any(reading.running for reading in readings)
-    assert len(readings) < 300  # chunks and a few a second, not every frame
+    assert readings[0].running
+    assert len(readings) < 100  # a few a second, not every frame
 
 
 async def test_hanging_up_cancels() -> None:

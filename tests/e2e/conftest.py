@@ -19,7 +19,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
-from tests.e2e.desk import Desk
+from tests.e2e.desk import Desk, open_window
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_WITHIN = 180.0  # s, for a cold start beside other work on a small machine
@@ -83,12 +83,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 @pytest.fixture
 def page(browser: Browser, server: httpx.Client) -> Iterator[Page]:
     """A fresh window that complains of nothing in its console."""
-    context = browser.new_context()
-    page = context.new_page()
+    page = open_window(browser)
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield page
-    context.close()
+    page.context.close()
     assert not complaints
 
 

@@ -7,10 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 RECORDER = (Path(__file__).parent / "recorder.js").read_text("utf-8")
 PATIENCE = 60_000  # ms: the longest a sentence may take on a busy machine
+
+
+def open_window(browser: Browser, **options: Any) -> Page:
+    """A fresh window.
+
+    The page uses no microphone; but to origins that may use it Chromium also offers its loopback addresses, and on a
+    machine without a network it has no others.
+    """
+    return browser.new_context(permissions=["microphone"], **options).new_page()
 
 
 class Desk:

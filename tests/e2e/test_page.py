@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from tests.e2e.desk import Desk
+from tests.e2e.desk import Desk, open_window
 
 CALLS = "**/v1/realtime/calls"
 
@@ -18,12 +18,15 @@ def refuse(status: int, code: str, message: str) -> dict[str, object]:
     return {"status": status, "body": json.dumps({"error": {"code": code, "message": message}})}
 
 
-@pytest.mark.parametrize(("answer", "words"), [
-    (refuse(503, "busy", "All 80 places are taken."), "All 80 places are taken."),
-    (refuse(404, "model_not_found", ""), "Choose another model"),
-    (refuse(503, "engine_lost", "The speech engine is being restarted."), "being restarted"),
-    (None, "The server does not answer"),
-])
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (refuse(503, "busy", "All 80 places are taken."), "All 80 places are taken."),
+        (refuse(404, "model_not_found", ""), "Choose another model"),
+        (refuse(503, "engine_lost", "The speech engine is being restarted."), "being restarted"),
+        (None, "The server does not answer"),
+    ],
+)
 def test_each_trouble_is_told_and_speak_recovers(desk: Desk, answer: dict[str, object] | None, words: str) -> None:
     """A person reads what to do, does it, and hears the sentence."""
     desk.page.route(CALLS, lambda route: route.fulfill(**answer) if answer else route.abort())
@@ -91,9 +94,8 @@ def test_nothing_is_fetched_from_elsewhere(page: Page, server: httpx.Client) -> 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits_a_phone(browser: Browser, server: httpx.Client, scheme: str) -> None:
     """No sideways scrolling at 390 px; the chosen scheme is shown; nothing moves when a notice comes."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)
-    desk = Desk(context.new_page(), str(server.base_url))
-    page = desk.page
+    page = open_window(browser, viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    desk = Desk(page, str(server.base_url))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     dark = page.evaluate("getComputedStyle(document.querySelector('.vx')).colorScheme") == "dark"
     assert dark == (scheme == "dark")
@@ -102,7 +104,7 @@ def test_fits_a_phone(browser: Browser, server: httpx.Client, scheme: str) -> No
     desk.speak("Hello.")
     desk.await_state("disconnected")
     assert page.evaluate("document.querySelector('.vx').offsetHeight") == height
-    context.close()
+    page.context.close()
 
 
 def busy(route: Route) -> None:

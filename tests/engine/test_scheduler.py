@@ -14,7 +14,7 @@ MACHINE = Machine(
     pages=100,
     frame_rate=40,
     lookahead=16,
-   
+
     chunk=8,
     prefill_tokens=64,
     max_ahead=20,

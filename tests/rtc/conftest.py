@@ -16,4 +16,6 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aioice.ice, "get_host_addresses", aioice.ice.get_host_addresses)  # put back afterwards
+    connection = aioice.ice.Connection
+    monkeypatch.setattr(connection, "get_component_candidates", connection.get_component_candidates)
     ice.prepare(loopback=True)

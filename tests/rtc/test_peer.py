@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ import pytest
 from tests.rtc.browser import PATIENCE, Browser
 from tests.rtc.sounds import audible, peak_hertz, tone
 from tests.rtc.test_playout import Told
+from voxrtc.rtc import ice
 from voxrtc.rtc.ice import DATA_BYTES, configuration
 from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import UNSENT_MESSAGES, Liveness, Peer, warm_up
@@ -133,6 +135,21 @@ async def test_an_offer_without_candidates_connects() -> None:
     await asyncio.wait_for(ear.over.wait(), PATIENCE)
 
 
+async def test_a_stun_server_that_says_nothing_does_not_hold_the_answer_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow connect behind blackholed STUN (aiortc 1183): its own limit is 5 s."""
+    monkeypatch.setattr(ice, "STUN_WITHIN", 0.1)
+    ice.prepare(loopback=True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        browser = Browser()
+        peer = Peer(configuration(f"stun:127.0.0.1:{nobody.getsockname()[1]}"), Ear())
+        offer = await browser.offer()
+        answer = await asyncio.wait_for(peer.answer(offer), 1.0)
+        await browser.accept(answer)
+        await browser.close()
+        await peer.close()
+
+
 async def test_a_closed_call_is_seen_at_once_and_told_once() -> None:
     async with call() as (peer, ear, browser):
         await browser.close()
@@ -212,9 +229,9 @@ async def test_no_datagram_of_the_data_channel_exceeds_a_small_mtu() -> None:
     """1280 bytes with headers (aiortc PR 1441)."""
     async with call() as (peer, _, browser):
         sizes: list[int] = []
-        ice = peer._connection.sctp.transport.transport._connection
-        send = ice._protocols[0].transport.sendto
-        ice._protocols[0].transport.sendto = lambda data, *rest: (sizes.append(len(data)), send(data, *rest))
+        connection = peer._connection.sctp.transport.transport._connection
+        send = connection._protocols[0].transport.sendto
+        connection._protocols[0].transport.sendto = lambda data, *rest: (sizes.append(len(data)), send(data, *rest))
         peer.send('{"type":"long","text":"' + "x" * 5000 + '"}')
         await browser.event("long")
         assert DATA_BYTES < max(sizes) <= 1280 - 48

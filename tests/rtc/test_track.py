@@ -12,7 +12,7 @@ from aiortc.mediastreams import MediaStreamError
 from tests.rtc.sounds import STEP, audible, decode, peak_hertz, tone
 from tests.rtc.test_playout import Told
 from voxrtc.rtc.opus import SILENCE
-from voxrtc.rtc.playout import CAPACITY, Clock
+from voxrtc.rtc.playout import AHEAD, CAPACITY, Clock
 from voxrtc.rtc.sound import FRAME, RATE
 from voxrtc.rtc.track import PlayoutTrack
 
@@ -103,10 +103,10 @@ async def test_a_full_queue_holds_the_writer_back() -> None:
     speaking = asyncio.create_task(heard.say(5.0))
     await asyncio.sleep(0)
     assert heard.track.clock is not None
-    assert heard.track.clock.waiting == CAPACITY + 6 * FRAME
+    assert heard.track.clock.waiting == CAPACITY + AHEAD * FRAME
     await heard.pull(100)
     assert not speaking.done()
-    assert heard.track.clock.waiting <= CAPACITY + 6 * FRAME
+    assert heard.track.clock.waiting <= CAPACITY + AHEAD * FRAME
     await heard.pull(170)
     assert speaking.done()
     assert peak_hertz(heard.sound[RATE : 4 * RATE]) == pytest.approx(440, abs=1)

@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -26,23 +25,17 @@ from typing import Any
 import numpy as np
 import zmq
 import zmq.asyncio
-from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
-from av import AudioFrame
+from aiortc import RTCPeerConnection, RTCSessionDescription
 
+from voxrtc.bench.baselines.stock_aiortc import StockServer
 from voxrtc.chat import media
-from voxrtc.chat.media_client import MediaClient
+from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import (
-    Answer,
     Chunk,
     EngineReply,
     EngineRequest,
     Generate,
     GetModels,
-    HangUp,
-    HungUp,
-    MediaReply,
-    MediaRequest,
-    MediaStats,
     ModelInfo,
     Models,
     Offer,
@@ -51,6 +44,7 @@ from voxrtc.messages import (
     encode,
 )
 from voxrtc.rtc import ice
+from voxrtc.rtc.peer import warm_up
 from voxrtc.rtc.sound import FRAME_SECONDS
 from voxrtc.settings import Settings
 
@@ -115,49 +109,10 @@ def engine_process(address: str) -> None:
 # --- what is measured ---
 
 
-class PcmTrack(MediaStreamTrack):
-    """A track as aiortc's users write it: PCM frames, paced by the clock."""
-
-    kind = "audio"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pcm, self._started, self._pts = tone(0.02, 48_000), time.monotonic(), 0
-
-    async def recv(self) -> AudioFrame:
-        await asyncio.sleep(self._started + self._pts / 48_000 - time.monotonic())
-        frame = AudioFrame(format="s16", layout="mono", samples=960)
-        frame.planes[0].update(self._pcm)
-        frame.sample_rate, frame.time_base, frame.pts = 48_000, Fraction(1, 48_000), self._pts
-        self._pts += 960
-        return frame
-
-
-class StockServer:
-    """aiortc and nothing else, with the face of a `MediaServer`."""
-
-    def __init__(self) -> None:
-        self._peers: dict[str, RTCPeerConnection] = {}
-
-    async def handle(self, request: MediaRequest) -> MediaReply:
-        match request:
-            case Offer():
-                peer = self._peers[request.call] = RTCPeerConnection(ice.configuration(""))
-                peer.addTrack(PcmTrack())
-                await peer.setRemoteDescription(RTCSessionDescription(request.sdp, "offer"))
-                await peer.setLocalDescription(await peer.createAnswer())
-                return Answer(call=request.call, sdp=peer.localDescription.sdp)
-            case HangUp():
-                await self._peers.pop(request.call).close()
-                return HungUp(call=request.call, known=True)
-            case _:
-                return MediaStats(call=request.call, peers=len(self._peers), calls=len(self._peers), underruns=0)
-
-
 async def run_stock(address: str) -> None:
     ice.prepare(loopback=True)
-    await media.warm_up(ice.configuration(""))
-    await media.serve(StockServer(), address)
+    await warm_up(ice.configuration(""))
+    await media.serve(StockServer(tone(0.02, 48_000)), address)
 
 
 def server_process(kind: str, engine: str, address: str, control: Connection) -> None:
@@ -185,7 +140,7 @@ class Listener:
         self._peer = RTCPeerConnection(ice.configuration(""))
         self._channel = self._peer.createDataChannel("oai-events")
         receiver = self._peer.addTransceiver("audio", direction="recvonly").receiver
-        receiver._handle_rtp_packet = self._packet
+        receiver._handle_rtp_packet = self._packet  # type: ignore[method-assign]
         self._first = asyncio.Event()
         self.arrivals: list[float] = []
 
@@ -216,12 +171,24 @@ class Listener:
         self._first.set()
 
 
+async def engine_known(client: MediaClient) -> None:
+    """Until the media process has found its engine, it refuses every call with 503; afterwards a mere hello with 400."""
+    while True:
+        try:
+            await client.answer(Offer(call="hello", sdp=""))
+        except CallRefused as refusal:
+            if refusal.status != 503:
+                return
+        await asyncio.sleep(0.05)
+
+
 async def listen(address: str, peers: int, seconds: float, control: Connection) -> None:
     """Connect one after another, tell the parent, listen, and send it all first-packet times and gaps (seconds)."""
     ice.prepare(loopback=True)
     client = MediaClient(address)
     await client.ready()
     listeners = [Listener(client, number) for number in range(peers)]
+    await engine_known(client)
     first = [await listener.connect() for listener in listeners]
     for listener in listeners:
         listener.ask()

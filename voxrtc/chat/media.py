@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+from typing import Protocol
 
 import msgspec
 import zmq
@@ -78,39 +79,57 @@ class MediaServer:
         await asyncio.gather(*(peer.close() for peer in list(self._peers.values())))
 
     async def _answer(self, offer: Offer) -> Answer | Refused:
-        if len(self._peers) >= self._limit:
-            message = f"All {self._limit} places are taken. Please try again in a minute."
-            return Refused(call=offer.call, status=503, code="too_many_calls", message=message)
-        if offer.call in self._peers:
-            return Refused(call=offer.call, status=409, code="call_exists", message="This call is set up already.")
+        def refused(status: int, code: str, message: str) -> Refused:
+            return Refused(call=offer.call, status=status, code=code, message=message)
+
         try:
             wanted = events.settings(offer.session)
             models = await self._known_models()
             choice = choose(models, wanted.model, wanted.voice)
+            if len(self._peers) >= self._limit:  # asked last, so that nothing is awaited before the place is taken
+                message = f"All {self._limit} places are taken. Please try again in a minute."
+                return refused(503, "too_many_calls", message)
+            if offer.call in self._peers:
+                return refused(409, "call_exists", "This call is set up already.")
             session = Session(self._engine, models, choice, lambda: self._over(offer.call))
             session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
             self._calls += 1
             return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
         except (EventError, BadOffer) as error:
-            return Refused(call=offer.call, status=400, code=error.code, message=str(error))
-        except (EngineLost, TimeoutError):
-            message = "The speech engine is not ready. Please try again in a few seconds."
-            return Refused(call=offer.call, status=503, code="engine_lost", message=message)
+            return refused(400, error.code, str(error))
+        except TimeoutError:
+            return refused(503, "engine_lost", "The speech engine is not ready. Please try again in a few seconds.")
 
     async def _known_models(self) -> list[ModelInfo]:
-        """The engine's models; while it restarts, those that it had."""
-        try:
-            self._models = await asyncio.wait_for(self._engine.models(), ENGINE_WITHIN)
-        except (EngineLost, TimeoutError):
-            if not self._models:
-                raise
+        """The engine's models; while it restarts, those that it had. Raises `TimeoutError` when there are none yet."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ENGINE_WITHIN):
+                return await self._ask_models()
+        if not self._models:
+            raise TimeoutError
         return self._models
+
+    async def _ask_models(self) -> list[ModelInfo]:
+        while True:
+            try:
+                self._models = await self._engine.models()
+                return self._models
+            except EngineLost:
+                if self._models:
+                    return self._models
+                await asyncio.sleep(0.05)  # when all processes start at once, its socket may come after ours
 
     def _over(self, call: str) -> None:
         self._underruns += self._peers.pop(call).track.underruns
 
 
-async def serve(server: MediaServer, address: str) -> None:
+class Handler(Protocol):
+    """Who answers requests."""
+
+    async def handle(self, request: MediaRequest) -> MediaReply: ...
+
+
+async def serve(server: Handler, address: str) -> None:
     """Answer requests on a ZeroMQ address until cancelled. Requests do not wait for each other."""
     socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
     socket.setsockopt(zmq.LINGER, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import defaultdict
 
 import zmq
 import zmq.asyncio
@@ -46,7 +47,8 @@ class MediaClient:
         monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self._socket.connect(address)
         self._connected = asyncio.Event()
-        self._open: dict[str, asyncio.Future[MediaReply]] = {}
+        # By question; two may hang the same call up at once, and the first answer is for both.
+        self._open: defaultdict[str, list[asyncio.Future[MediaReply]]] = defaultdict(list)
         self._numbers = itertools.count()
         self._tasks = [asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._watch(monitor))]
 
@@ -85,7 +87,8 @@ class MediaClient:
         if not self._connected.is_set():
             raise _gone("The media process is starting. Please try again in a few seconds.")
         key = f"{type(request).__name__} {request.call}"  # a call may be hung up while it is being answered
-        future = self._open[key] = asyncio.get_running_loop().create_future()
+        future = asyncio.get_running_loop().create_future()
+        self._open[key].append(future)
         try:
             await self._socket.send(encode(request), zmq.NOBLOCK)
             return await asyncio.wait_for(future, ANSWER_WITHIN)
@@ -95,14 +98,16 @@ class MediaClient:
         except TimeoutError:
             raise _gone(f"The media process did not answer within {ANSWER_WITHIN:.0f} s. Please try again.") from None
         finally:
-            del self._open[key]
+            self._open[key].remove(future)
+            if not self._open[key]:
+                del self._open[key]
 
     async def _receive(self) -> None:
         while True:
             reply: MediaReply = decode(await self._socket.recv(), MediaReply)
-            future = self._open.get(f"{_QUESTIONS[type(reply)]} {reply.call}")
-            if future and not future.done():
-                future.set_result(reply)
+            for future in self._open.get(f"{_QUESTIONS[type(reply)]} {reply.call}", ()):
+                if not future.done():
+                    future.set_result(reply)
 
     async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
         while True:
@@ -114,7 +119,7 @@ class MediaClient:
                 self._lose()
 
     def _lose(self) -> None:
-        for future in self._open.values():
+        for future in itertools.chain.from_iterable(self._open.values()):
             if not future.done():
                 future.set_exception(_gone(STOPPED))
 

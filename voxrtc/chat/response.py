@@ -23,12 +23,17 @@ class Response:
     """
 
     def __init__(
-        self, send: Callable[[str], None], request: Generate, previous: str | None, metadata: dict[str, str] | None
+        self,
+        send: Callable[[str], None],
+        request: Generate,
+        item_id: str,
+        previous: str | None,  # the item before it
+        metadata: dict[str, str] | None,
     ) -> None:
         self.id = request.stream
-        self.item_id = events.new_id("item")
         self.timing: Timing | None = None
-        self._send, self._request, self._previous, self._metadata = send, request, previous, metadata
+        self._send, self._request, self._metadata = send, request, metadata
+        self._item_id, self._previous = item_id, previous
         self._utterance: Utterance | None = None
         self._task: asyncio.Task[None] | None = None
         self._over: Callable[[Response], None] | None = None  # None once it is over
@@ -122,10 +127,10 @@ class Response:
         over(self)
 
     def _place(self) -> dict[str, Any]:
-        return {"response_id": self.id, "item_id": self.item_id, "output_index": 0, "content_index": 0}
+        return {"response_id": self.id, "item_id": self._item_id, "output_index": 0, "content_index": 0}
 
     def _item(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
-        return events.message_item(self.item_id, "assistant", status, content)
+        return events.message_item(self._item_id, "assistant", status, content)
 
     def _body(self, status: str, output: list[dict[str, Any]], details: dict[str, Any] | None = None) -> dict[str, Any]:
         return {"id": self.id, "object": "realtime.response", "status": status, "status_details": details,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -44,7 +43,7 @@ class Session:
     def __init__(self, engine: EngineClient, models: list[ModelInfo], choice: Choice, over: Callable[[], None]) -> None:
         self._engine, self._models, self._choice, self._over = engine, models, choice, over
         self._id = events.new_id("sess")
-        self._items: deque[str] = deque(maxlen=ITEMS)  # ids, oldest first
+        self._items: list[str] = []  # ids, oldest first
         self._unanswered: str | None = None  # the text of the last user message that nothing has answered
         self._active: Response | None = None  # being generated
         self._heard: dict[str, Response] = {}  # being generated or still to be played out, by stream
@@ -76,7 +75,6 @@ class Session:
         self._tell("output_audio_buffer.started", response_id=clock.stream)
         if (response := self._heard.get(clock.stream)) and response.timing:
             self._tell("voxrtc.timing", response_id=clock.stream, **response.stages(time.monotonic()))
-        self.progress(clock)
 
     def progress(self, clock: Clock) -> None:
         if self._active and self._active.id == clock.stream:  # afterwards the engine no longer needs to know
@@ -108,21 +106,27 @@ class Session:
                 pass  # that it came in was its message
 
     def _add_item(self, event: events.ItemCreate) -> None:
-        item, before = event.item, event.previous_item_id
-        if before not in (None, "root", *self._items):
-            raise EventError("item_not_found", f"There is no item {before!r} to insert after.", "previous_item_id")
-        text = _text(item, "item")
+        item, text = event.item, _text(event.item, "item")
         id = item.id or events.new_id("item")
         if id in self._items:
             raise EventError("item_exists", f"There is an item {id!r} already.", "item.id")
-        previous = self._items[-1] if self._items else None
-        self._items.append(id)
+        previous = self._insert(id, event.previous_item_id)
         if item.role == "user":
             self._unanswered = text
         content = [{"type": content.type, "text": content.text} for content in item.content]
         body = events.message_item(id, item.role or "user", "completed", content)
         self._tell("conversation.item.added", previous_item_id=previous, item=body)
         self._tell("conversation.item.done", previous_item_id=previous, item=body)
+
+    def _insert(self, id: str, after: str | None) -> str | None:
+        """Put an item after another (None: at the end, "root": first); returns the id before it, if any."""
+        if after not in (None, "root", *self._items):
+            raise EventError("item_not_found", f"There is no item {after!r} to insert after.", "previous_item_id")
+        place = len(self._items) if after is None else 0 if after == "root" else self._items.index(after) + 1
+        previous = self._items[place - 1] if place else None
+        self._items.insert(place, id)
+        del self._items[:-ITEMS]
+        return previous
 
     def _respond(self, settings: events.ResponseSettings) -> None:
         if self._active:
@@ -133,11 +137,10 @@ class Session:
         choice = choose(self._models, None, settings.voice, self._choice)
         request = Generate(stream=events.new_id("resp"), text=self._text_for(settings), accepted=time.monotonic(),
                            model=choice.model, voice=choice.voice)
-        previous = self._items[-1] if self._items else None
-        response = Response(self.line.send, request, previous, settings.metadata)
+        item_id = events.new_id("item")
+        previous = self._insert(item_id, None) if settings.conversation != "none" else None
+        response = Response(self.line.send, request, item_id, previous, settings.metadata)
         self._active = self._heard[response.id] = response
-        if settings.conversation != "none":
-            self._items.append(response.item_id)
         response.start(self._engine, self.line.track, self._generated)
 
     def _text_for(self, settings: events.ResponseSettings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from voxrtc.speechlm.base import CacheShape
@@ -16,7 +17,8 @@ class PagedCache:
 
     def __init__(self, shape: CacheShape, slots: int, pages: int, page_size: int = 32) -> None:
         size = (shape.layers, pages, page_size, shape.kv_heads, shape.head_dim)
-        self.keys, self.values = torch.zeros(size), torch.zeros(size)
+        # numpy's zeros take memory from the machine when they are written to, torch's at once.
+        self.keys, self.values = (torch.from_numpy(np.zeros(size, np.float32)) for _ in range(2))
         self.page_size, self.pages = page_size, pages
         self.table = torch.zeros(slots, self.pages_for(shape.positions), dtype=torch.long)  # page ids, by slot and order
         self._free = list(range(pages))[::-1]  # lowest first, so that few streams lie close together

@@ -35,7 +35,9 @@ class ZmqTransport:
     def send(self, request: EngineRequest) -> None:
         if not self._connected:
             raise EngineLost("The speech engine is starting. Please try again in a few seconds.")
-        self._socket.send(encode(request), zmq.NOBLOCK)
+        sent = asyncio.ensure_future(self._socket.send(encode(request), zmq.NOBLOCK))  # done already: it goes now or never
+        if sent.done() and sent.exception():
+            raise EngineLost("The speech engine has just stopped. Please try again in a few seconds.")
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -1,6 +1,8 @@
-"""How peers are reached: addresses, STUN, and two corrections of the libraries below."""
+"""How peers are reached: addresses, STUN, and three corrections of the libraries below."""
 
 from __future__ import annotations
+
+from functools import partialmethod
 
 import aioice.ice
 import aiortc.rtcsctptransport
@@ -9,6 +11,9 @@ from aiortc import RTCConfiguration, RTCIceServer
 # 1280 (the least MTU of IPv6, and of many VPNs) less IPv6, UDP, DTLS and SCTP headers is 1167; aiortc's own 1200
 # makes the data channel stall on such a path.
 DATA_BYTES = 1100
+STUN_WITHIN = 1.0  # seconds; aioice would let a server that says nothing hold up every call for 5
+
+_gather = aioice.ice.Connection.get_component_candidates
 
 
 def configuration(stun: str) -> RTCConfiguration:
@@ -22,6 +27,8 @@ def prepare(loopback: bool) -> None:
     `loopback`: offer 127.0.0.1 and nothing else, for tests and benches on one machine; aioice leaves it out.
     """
     aiortc.rtcsctptransport.USERDATA_MAX_LENGTH = DATA_BYTES
+    limited = partialmethod(_gather, timeout=STUN_WITHIN)
+    aioice.ice.Connection.get_component_candidates = limited  # type: ignore[method-assign, assignment]
     if loopback:
         aioice.ice.get_host_addresses = _loopback
 

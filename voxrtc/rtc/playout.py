@@ -24,10 +24,10 @@ from voxrtc.rtc.sound import (
     frame_of,
 )
 
-AHEAD = 6  # frames encoded before they are due
+AHEAD, REFILL = 9, 4  # frames encoded before they are due; when so few are left, the next are encoded
 CAPACITY = 2 * RATE  # samples that may wait; beyond it the writer waits
 LOOKAHEAD = 120  # samples (2.5 ms) that a low-delay Opus encoder keeps back: silence pushes the last ones out
-PROGRESS = 10  # frames between two readings of the clock while nothing else changes
+PROGRESS = 25  # frames between two readings of a clock that runs: its reader lets it run on between them
 
 
 class Pacer:
@@ -73,7 +73,7 @@ class PlayoutListener(Protocol):
         """The first sample was handed to the transport."""
 
     def progress(self, clock: Clock) -> None:
-        """The clock moved: every `PROGRESS` frames, on each push, and when the sound runs dry or comes back."""
+        """The clock has begun to run, stands (the sound ran dry), or has run for `PROGRESS` frames."""
 
     def stopped(self, clock: Clock) -> None:
         """The stream was finished, and all of it has been sent."""
@@ -167,7 +167,6 @@ class Playout:
         self._queue.push(samples)
         self._recent = np.concatenate([self._recent, samples[-FADE:]])[-FADE:]
         self._stream.written += len(samples)
-        self._listener.progress(self._stream.clock())
 
     def finish(self) -> None:
         """Nothing follows: what is queued plays out, ends in a short fade (so that an end is never a step), and

@@ -13,7 +13,7 @@ from aiortc.mediastreams import MediaStreamError
 from av.packet import Packet
 
 from voxrtc.rtc.opus import EXECUTOR, SILENCE, TIME_BASE, OpusEncoder, Resampler
-from voxrtc.rtc.playout import AHEAD, Clock, Frame, Pacer, Playout, PlayoutListener
+from voxrtc.rtc.playout import REFILL, Clock, Frame, Pacer, Playout, PlayoutListener
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
 WAKE = RATE // 10  # room (samples) that wakes a waiting writer: 0.1 s, so that a full queue costs 10 wake-ups a second
@@ -169,8 +169,8 @@ class PlayoutTrack(MediaStreamTrack):
         return frame.payload
 
     def _encode_ahead(self) -> None:
-        """Keep half to all of `AHEAD` frames encoded: a few frames a job, one job at a time, so in order."""
-        if self._playout.ahead > AHEAD // 2 or (self._job and not self._job.done()):
+        """Keep `REFILL` to `AHEAD` frames encoded: a few frames a job, one job at a time, so in order."""
+        if self._playout.ahead > REFILL or (self._job and not self._job.done()):
             return
         if frames := self._playout.take():
             self._job = EXECUTOR.submit(self._encoder_of(frames[0]).encode, frames)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+import msgspec
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import Response
@@ -21,7 +22,7 @@ PREFIX = "/voxrtc"  # never /static, which would hide Gradio's own files
 
 TEXT = "Good morning! The kettle is on, the window is open, and we have the whole day ahead of us."
 EXAMPLES = {
-    "One word": "Yes.",
+    "Short": "Yes, of course.",
     "Question": "Would you like to walk along the river before dinner?",
     "Numbers": "The train leaves at 10:45 from platform 7, and a ticket costs 23 dollars.",
     "Story": "The old lighthouse had been dark for thirty years. Then, one quiet evening in May, a light went round "
@@ -46,7 +47,7 @@ def build_page(models: list[ModelInfo]) -> gr.Blocks:
     value = {
         "text": TEXT,
         "examples": [{"title": title, "text": text} for title, text in EXAMPLES.items()],
-        "models": [_option(model) for model in models],
+        "models": [msgspec.to_builtins(model) for model in models],
     }
     # What cards say goes to the page as data: Gradio would run a `${…}` in it as JavaScript, were it in the template.
     template = (Path(__file__).parent / "page.html").read_text("utf-8")
@@ -73,15 +74,6 @@ class _Files(StaticFiles):
         response = super().file_response(*args, **kwargs)
         response.headers["Cache-Control"] = "no-cache"
         return response
-
-
-def _option(model: ModelInfo) -> dict[str, Any]:
-    """What the page shows of a model's card."""
-    facts = [model.description, ", ".join(model.languages), model.licence]
-    if model.parameters:
-        facts.append(f"{model.parameters / 1e6:,.0f}\N{NO-BREAK SPACE}M\N{NO-BREAK SPACE}parameters")
-    about = " · ".join(fact.strip().rstrip(".") for fact in facts if fact)
-    return {"name": model.name, "title": model.title, "voices": model.voices, "about": about}
 
 
 def _theme() -> gr.Theme:

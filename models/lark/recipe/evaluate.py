@@ -108,7 +108,7 @@ def served(models: Path, texts: list[str]) -> list[np.ndarray]:
 def iter_until_ended(replies: queue.SimpleQueue, streams: int) -> Iterator[Chunk]:
     """The chunks of this many streams; raises what the engine says when one fails."""
     while streams:
-        reply = replies.get()
+        reply = replies.get(timeout=300)
         if isinstance(reply, Chunk):
             yield reply
         elif isinstance(reply, Ended):
@@ -126,7 +126,7 @@ def dense(models: Path, texts: list[str], prefix: bool = True, temperature: floa
 
 
 def voiced(sound: np.ndarray) -> float:
-    """Seconds from the first to the last sound above -50 dBFS. Served, Lark leaves out most of the teacher's silence before it."""
+    """Seconds from the first to the last sound above -50 dBFS: Lark leaves out most of the teacher's silence before it."""
     loud = np.flatnonzero(np.abs(sound) > 10 ** (-50 / 20))
     return (loud[-1] - loud[0]) / SAMPLE_RATE if len(loud) else 0.0
 
