@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_models_are_listed_as_openai_does_with_our_fields_apart(http: httpx.AsyncClient) -> None:
     body = (await http.get("/v1/models")).json()
-    model, = body["data"]
+    (model,) = body["data"]
     assert (body["object"], model["object"], model["id"], model["owned_by"]) == ("list", "model", "tone", "voxrtc")
     assert isinstance(model["created"], int)
     assert model["voxrtc"]["voices"] == ["default"]

@@ -35,7 +35,7 @@ OFFERS: dict[str, dict[str, Any]] = {
 async def test_every_form_of_an_offer_is_answered(http: httpx.AsyncClient, media: EchoMedia, form: str) -> None:
     answer = await http.post(PATH, **OFFERS[form])
     assert (answer.status_code, answer.headers["content-type"], answer.text) == (201, "application/sdp", SDP)
-    (call, offer), = media.calls.items()
+    ((call, offer),) = media.calls.items()
     assert call.startswith("rtc_")
     assert answer.headers["location"] == f"{PATH}/{call}"
     assert offer.sdp == SDP
@@ -58,29 +58,30 @@ async def test_hanging_up_both_ways(http: httpx.AsyncClient, media: EchoMedia) -
         assert gone.json()["error"]["code"] == "call_not_found"
 
 
-@pytest.mark.parametrize(("status", "kind", "body"), [
-    (415, "text/plain", SDP),
-    (415, "", SDP),
-    (400, "application/sdp", b"\xff\xfe"),
-    (400, "application/sdp", b" \r\n"),
-    (413, "application/sdp", b"v" * (64 * 1024 + 1)),
-    (413, "application/sdp", b"v" * (300 * 1024)),
-    (400, "application/json", b"{"),
-    (400, "application/json", b"\xff"),
-    (400, "application/json", b"[]"),
-    (400, "application/json", b"{}"),
-    (400, "application/json", b'{"sdp": 3}'),
-    (400, "application/json", b'{"sdp": "v=0", "session": "tone"}'),
-    (400, "application/json", b'{"sdp": "\\ud800"}'),
-    (400, "application/json", b"[" * 50_000),
-    (400, "application/json", b'{"sdp": "v=0", "session": {"x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}}"),
-    (400, "application/json", b'{"sdp": "v=0", "session": {"x": 99999999999999999999}}'),
-    (400, "multipart/form-data", b"x"),
-    (400, "multipart/form-data; boundary=a", b"x"),
-])
-async def test_a_bad_offer_is_refused(
-    http: httpx.AsyncClient, media: EchoMedia, status: int, kind: str, body: bytes
-) -> None:
+@pytest.mark.parametrize(
+    ("status", "kind", "body"),
+    [
+        (415, "text/plain", SDP),
+        (415, "", SDP),
+        (400, "application/sdp", b"\xff\xfe"),
+        (400, "application/sdp", b" \r\n"),
+        (413, "application/sdp", b"v" * (64 * 1024 + 1)),
+        (413, "application/sdp", b"v" * (300 * 1024)),
+        (400, "application/json", b"{"),
+        (400, "application/json", b"\xff"),
+        (400, "application/json", b"[]"),
+        (400, "application/json", b"{}"),
+        (400, "application/json", b'{"sdp": 3}'),
+        (400, "application/json", b'{"sdp": "v=0", "session": "tone"}'),
+        (400, "application/json", b'{"sdp": "\\ud800"}'),
+        (400, "application/json", b"[" * 50_000),
+        (400, "application/json", b'{"sdp": "v=0", "session": {"x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}}"),
+        (400, "application/json", b'{"sdp": "v=0", "session": {"x": 99999999999999999999}}'),
+        (400, "multipart/form-data", b"x"),
+        (400, "multipart/form-data; boundary=a", b"x"),
+    ],
+)
+async def test_a_bad_offer_is_refused(http: httpx.AsyncClient, media: EchoMedia, status: int, kind: str, body: bytes) -> None:
     answer = await http.post(PATH, content=body, headers={"Content-Type": kind})
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]["message"]
@@ -88,11 +89,14 @@ async def test_a_bad_offer_is_refused(
     assert not media.calls
 
 
-@pytest.mark.parametrize("files", [
-    {"session": (None, "{}")},
-    {"sdp": (None, SDP), "session": (None, "{")},
-    {"sdp": (None, SDP), "session": (None, "[]")},
-])
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"session": (None, "{}")},
+        {"sdp": (None, SDP), "session": (None, "{")},
+        {"sdp": (None, SDP), "session": (None, "[]")},
+    ],
+)
 async def test_a_bad_form_is_refused(http: httpx.AsyncClient, files: dict[str, Any]) -> None:
     answer = await http.post(PATH, files=files)
     assert answer.status_code == 400
@@ -122,7 +126,9 @@ async def test_a_media_process_that_is_not_there_is_503(tone: ToneTransport, tmp
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=5)
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
 sessions = st.dictionaries(st.text(max_size=8), anything)
 
 

@@ -67,22 +67,23 @@ async def test_server_sent_events_carry_the_same_bytes(http: httpx.AsyncClient) 
     assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == plain.content
 
 
-@pytest.mark.parametrize(("field", "body"), [
-    ("input", {}),
-    ("input", {"input": ""}),
-    ("input", {"input": " \n\t"}),
-    ("input", {"input": "x" * 10_001}),
-    ("input", {"input": ["text"]}),
-    ("voice", {"input": "one", "voice": 3}),
-    ("model", {"input": "one", "model": None}),
-    ("speed", {"input": "one", "speed": 1.5}),
-    ("speed", {"input": "one", "speed": "fast"}),
-    ("response_format", {"input": "one", "response_format": "ogg"}),
-    ("stream_format", {"input": "one", "stream_format": "websocket"}),
-])
-async def test_a_bad_field_is_named(
-    http: httpx.AsyncClient, tone: ToneTransport, field: str, body: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        ("input", {}),
+        ("input", {"input": ""}),
+        ("input", {"input": " \n\t"}),
+        ("input", {"input": "x" * 10_001}),
+        ("input", {"input": ["text"]}),
+        ("voice", {"input": "one", "voice": 3}),
+        ("model", {"input": "one", "model": None}),
+        ("speed", {"input": "one", "speed": 1.5}),
+        ("speed", {"input": "one", "speed": "fast"}),
+        ("response_format", {"input": "one", "response_format": "ogg"}),
+        ("stream_format", {"input": "one", "stream_format": "websocket"}),
+    ],
+)
+async def test_a_bad_field_is_named(http: httpx.AsyncClient, tone: ToneTransport, field: str, body: dict[str, Any]) -> None:
     answer = await http.post(PATH, json=body)
     fault = error(answer)
     assert answer.status_code == 400
@@ -91,10 +92,21 @@ async def test_a_bad_field_is_named(
     assert not tone.requests
 
 
-@pytest.mark.parametrize("body", [
-    b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 50_000, b'{"input": "\\ud800"}', b'{"input": "a", "speed": NaN}',
-    b'{"input": "a", "speed": ' + b"9" * 5_000 + b"}", b'{"input": "a", "voice": "\\udfff"}',
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 50_000,
+        b'{"input": "\\ud800"}',
+        b'{"input": "a", "speed": NaN}',
+        b'{"input": "a", "speed": ' + b"9" * 5_000 + b"}",
+        b'{"input": "a", "voice": "\\udfff"}',
+    ],
+)
 async def test_broken_bodies_are_refused(http: httpx.AsyncClient, body: bytes) -> None:
     answer = await http.post(PATH, content=body, headers=JSON)
     assert answer.status_code == 400
@@ -112,9 +124,16 @@ async def test_a_huge_body_is_not_read(http: httpx.AsyncClient) -> None:
     assert error(answer)["code"] == "too_large"
 
 
-@pytest.mark.parametrize(("code", "status"), [
-    ("invalid_request", 400), ("model_not_found", 404), ("busy", 503), ("engine_error", 500), ("engine_lost", 503),
-])
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("invalid_request", 400),
+        ("model_not_found", 404),
+        ("busy", 503),
+        ("engine_error", 500),
+        ("engine_lost", 503),
+    ],
+)
 async def test_a_failure_before_the_first_sound_is_a_status(
     http: httpx.AsyncClient, tone: ToneTransport, monkeypatch: pytest.MonkeyPatch, code: str, status: int
 ) -> None:
@@ -158,17 +177,22 @@ async def test_an_unforeseen_error_tells_nothing_of_the_inside(
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=5)
-fields = st.fixed_dictionaries({}, optional={
-    "input": st.text(max_size=40) | anything,
-    "model": st.text(max_size=10) | anything,
-    "voice": st.just("default") | anything,
-    "response_format": st.sampled_from(list(ENCODERS)) | anything,
-    "speed": st.just(1) | anything,
-    "stream_format": st.just("audio") | anything,
-    "instructions": anything,
-    "unknown": anything,
-})
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
+fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "input": st.text(max_size=40) | anything,
+        "model": st.text(max_size=10) | anything,
+        "voice": st.just("default") | anything,
+        "response_format": st.sampled_from(list(ENCODERS)) | anything,
+        "speed": st.just(1) | anything,
+        "stream_format": st.just("audio") | anything,
+        "instructions": anything,
+        "unknown": anything,
+    },
+)
 
 
 @settings(max_examples=150, deadline=None)

@@ -91,5 +91,10 @@ def test_session_objects_of_an_offer() -> None:
 def test_server_events_have_ids_of_their_own() -> None:
     first, second = (json.loads(events.error("code", "Message.", "param", "cause")) for _ in range(2))
     assert first["event_id"] != second["event_id"]
-    assert first["error"] == {"type": "invalid_request_error", "code": "code", "message": "Message.", "param": "param",
-                              "event_id": "cause"}
+    assert first["error"] == {
+        "type": "invalid_request_error",
+        "code": "code",
+        "message": "Message.",
+        "param": "param",
+        "event_id": "cause",
+    }

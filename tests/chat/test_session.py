@@ -81,7 +81,10 @@ async def test_the_session_tells_and_takes_model_and_voice() -> None:
         stage.do("session.update", session={"model": "tone"})
         settings = [event["session"] for event in stage.events]
         assert [(each["model"], each["audio"]["output"]["voice"]) for each in settings] == [
-            ("tone", "default"), ("other", "low"), ("other", "high"), ("tone", "default"),
+            ("tone", "default"),
+            ("other", "low"),
+            ("other", "high"),
+            ("tone", "default"),
         ]
         stage.do("session.update", event_id="e1", session={"model": "gpt-realtime"})
         stage.do("session.update", event_id="e2", session={"audio": {"output": {"voice": "alloy"}}})

@@ -48,9 +48,7 @@ def straight(server: httpx.Client) -> list[np.ndarray]:
     return sounds
 
 
-def test_five_sentences_are_understood_and_undamaged(
-    desk: Desk, server: httpx.Client, straight: list[np.ndarray]
-) -> None:
+def test_five_sentences_are_understood_and_undamaged(desk: Desk, server: httpx.Client, straight: list[np.ndarray]) -> None:
     """Word for word, and as clean as they left the engine."""
     underruns = media(server)["underruns"]
     sounds = [ear.prepare(*desk.hear(text)) for text in SENTENCES]

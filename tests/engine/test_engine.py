@@ -65,7 +65,7 @@ def test_tokens_do_not_depend_on_company(data: st.DataObject) -> None:
 @pytest.mark.parametrize("budget", [1, 2, 3, 7, 512])
 def test_prefill_in_parts_equals_prefill_in_one_piece(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [alone(text) for text in ("a longer prompt than the budget", "short")]
-    monkeypatch.setattr("voxrtc.engine.loop.PREFILL_TOKENS", budget)
+    monkeypatch.setattr("voxrtc.engine.snapshot.PREFILL_TOKENS", budget)
     bench = Bench()
     bench.speak("a", "a longer prompt than the budget")
     bench.speak("b", "short")
@@ -153,7 +153,7 @@ def test_more_than_the_queue_holds_is_refused_at_once() -> None:
 
 
 def test_a_listener_that_does_not_listen_pauses_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxrtc.engine.loop.MAX_AHEAD", 0.4)
+    monkeypatch.setattr("voxrtc.engine.snapshot.MAX_AHEAD", 0.4)
     bench = Bench()
     bench.speak("a", "a rather long stream")
     bench.run()

@@ -14,15 +14,12 @@ MACHINE = Machine(
     pages=100,
     frame_rate=40,
     lookahead=16,
-
     chunk=8,
     prefill_tokens=64,
     max_ahead=20,
     detokenizer_busy=False,
 )
-VIEW = StreamView(
-    id="a", arrived=0, admitted=True, pages=10, prefill_left=0, complete=False, pending=0, made=0, slack=None
-)
+VIEW = StreamView(id="a", arrived=0, admitted=True, pages=10, prefill_left=0, complete=False, pending=0, made=0, slack=None)
 
 
 @st.composite

@@ -271,9 +271,7 @@ def test_flush_fades_what_was_coming_next() -> None:
     assert play(playout) is None
 
 
-@given(
-    st.integers(0, 12), st.booleans(), st.integers(1, 15_000), st.lists(st.booleans(), min_size=20, max_size=20)
-)
+@given(st.integers(0, 12), st.booleans(), st.integers(1, 15_000), st.lists(st.booleans(), min_size=20, max_size=20))
 def test_stale_generations_never_come_back(ticks: int, encoded: bool, count: int, encoded_late: list[bool]) -> None:
     """Whatever was queued, encoded or being encoded when the flush came: one fade, then only the new stream."""
     playout = Playout(Told())

@@ -182,7 +182,10 @@ async def test_the_next_stream_waits_for_the_one_before() -> None:
     assert not following.done()
     await heard.pull(20)
     assert [(name, clock.stream) for name, clock in heard.told.events if name != "progress"] == [
-        ("started", "a"), ("stopped", "a"), ("started", "b"), ("stopped", "b"),
+        ("started", "a"),
+        ("stopped", "a"),
+        ("started", "b"),
+        ("stopped", "b"),
     ]
 
 

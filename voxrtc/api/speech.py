@@ -64,8 +64,13 @@ def router(engine: EngineClient) -> APIRouter:
 
     @routes.post("/v1/audio/speech", response_class=StreamingResponse)
     async def speak(request: SpeechRequest) -> Speech:
-        generate = Generate(stream=f"http_{uuid.uuid4().hex}", text=request.input, accepted=time.monotonic(),
-                            model=request.model, voice=request.voice)
+        generate = Generate(
+            stream=f"http_{uuid.uuid4().hex}",
+            text=request.input,
+            accepted=time.monotonic(),
+            model=request.model,
+            voice=request.voice,
+        )
         kind = ENCODERS[request.response_format]
         parts = sound(engine, generate, kind)
         if request.stream_format == "sse":

@@ -52,8 +52,17 @@ SPAWN = multiprocessing.get_context("spawn")
 KINDS = ("voxrtc", "aiortc")
 CHUNK = 0.1  # seconds of tone in a message of the engine
 SETTLE = 1.0  # seconds between the last connection and the measurement
-TONE = ModelInfo(name="tone", title="Tone", description="", family="tone", languages=[], voices=["default"], licence="",
-                 sample_rate=24_000, frame_rate=10.0)
+TONE = ModelInfo(
+    name="tone",
+    title="Tone",
+    description="",
+    family="tone",
+    languages=[],
+    voices=["default"],
+    licence="",
+    sample_rate=24_000,
+    frame_rate=10.0,
+)
 
 
 @dataclass(frozen=True)
@@ -86,11 +95,18 @@ async def make_tones(address: str) -> None:
 
     async def speak(client: bytes, request: Generate) -> None:
         pcm, started = tone(CHUNK, 24_000), time.monotonic()
-        timing = Timing(accepted=request.accepted, received=started, prompt_ready=started, first_step=started,
-                        first_frame=started, first_chunk=started)
+        timing = Timing(
+            accepted=request.accepted,
+            received=started,
+            prompt_ready=started,
+            first_step=started,
+            first_frame=started,
+            first_chunk=started,
+        )
         for index in range(1_000_000):
-            await say(client, Chunk(stream=request.stream, index=index, pcm=pcm, sample_rate=24_000,
-                                    timing=None if index else timing))
+            await say(
+                client, Chunk(stream=request.stream, index=index, pcm=pcm, sample_rate=24_000, timing=None if index else timing)
+            )
             await asyncio.sleep(started + (index - 4) * CHUNK - time.monotonic())  # half a second ahead
 
     while True:
@@ -254,8 +270,12 @@ def _end(process: SpawnProcess) -> None:
 def table(results: dict[str, list[Result]]) -> str:
     """Medians, their spread over the runs, and ours as a share of stock."""
     lines = [f"{'':30}{'voxrtc':>24}{'stock aiortc':>24}{'ratio':>8}"]
-    for name, label in (("cpu_ms_per_peer_second", "CPU ms per peer-second"), ("delivered", "delivered / real time"),
-                        ("p99_gap_ms", "p99 packet gap, ms"), ("first_packet_ms", "offer -> first packet, ms")):
+    for name, label in (
+        ("cpu_ms_per_peer_second", "CPU ms per peer-second"),
+        ("delivered", "delivered / real time"),
+        ("p99_gap_ms", "p99 packet gap, ms"),
+        ("first_packet_ms", "offer -> first packet, ms"),
+    ):
         values = {kind: [getattr(result, name) for result in results[kind]] for kind in KINDS}
         medians = {kind: statistics.median(values[kind]) for kind in KINDS}
         cells = [f"{medians[kind]:.2f} ({min(values[kind]):.2f}-{max(values[kind]):.2f})" for kind in KINDS]
@@ -276,8 +296,15 @@ def main(arguments: list[str]) -> None:
         for kind in KINDS:
             results[kind].append(run(kind, options.peers, options.seconds))
     if options.json:
-        print(json.dumps({"peers": options.peers, "seconds": options.seconds,
-                          **{kind: [asdict(result) for result in results[kind]] for kind in KINDS}}))
+        print(
+            json.dumps(
+                {
+                    "peers": options.peers,
+                    "seconds": options.seconds,
+                    **{kind: [asdict(result) for result in results[kind]] for kind in KINDS},
+                }
+            )
+        )
     else:
         print(f"{options.peers} listeners, {options.runs} runs of {options.seconds:.0f} s each; median (lowest-highest)")
         print(table(results))

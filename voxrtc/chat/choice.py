@@ -28,7 +28,8 @@ def choose(models: list[ModelInfo], model: str | None, voice: str | None, kept: 
         raise EventError("model_not_found", f"There is no model {name[:64]!r}. Models: {names}.", "session.model")
     if voice and voice not in info.voices:
         voices = ", ".join(info.voices)
-        raise EventError("voice_not_found", f"{name} has no voice {voice[:64]!r}. Voices: {voices}.",
-                         "session.audio.output.voice")
+        raise EventError(
+            "voice_not_found", f"{name} has no voice {voice[:64]!r}. Voices: {voices}.", "session.audio.output.voice"
+        )
     default = "default" if "default" in info.voices else info.voices[0]
     return Choice(name, voice or (kept.voice if kept and kept.voice in info.voices else default))

@@ -174,12 +174,10 @@ def event(type: str, **fields: Any) -> str:
 
 def error(code: str, message: str, param: str | None = None, event_id: str | None = None, kind: str = "") -> str:
     """An `error` event. `event_id` is the id of the client event that caused it, if it has one."""
-    body = {"type": kind or "invalid_request_error", "code": code, "message": message, "param": param,
-            "event_id": event_id}
+    body = {"type": kind or "invalid_request_error", "code": code, "message": message, "param": param, "event_id": event_id}
     return event("error", error=body)
 
 
 def message_item(id: str, role: str, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
     """A `realtime.item` of kind message."""
-    return {"id": id, "object": "realtime.item", "type": "message", "role": role, "status": status,
-            "content": content}
+    return {"id": id, "object": "realtime.item", "type": "message", "role": role, "status": status, "content": content}

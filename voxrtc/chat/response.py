@@ -133,6 +133,13 @@ class Response:
         return events.message_item(self._item_id, "assistant", status, content)
 
     def _body(self, status: str, output: list[dict[str, Any]], details: dict[str, Any] | None = None) -> dict[str, Any]:
-        return {"id": self.id, "object": "realtime.response", "status": status, "status_details": details,
-                "output": output, "output_modalities": ["audio"], "metadata": self._metadata,
-                "audio": {"output": {"voice": self._request.voice}}}
+        return {
+            "id": self.id,
+            "object": "realtime.response",
+            "status": status,
+            "status_details": details,
+            "output": output,
+            "output_modalities": ["audio"],
+            "metadata": self._metadata,
+            "audio": {"output": {"voice": self._request.voice}},
+        }

@@ -78,8 +78,7 @@ class Session:
 
     def progress(self, clock: Clock) -> None:
         if self._active and self._active.id == clock.stream:  # afterwards the engine no longer needs to know
-            self._engine.report(Playout(stream=clock.stream, played=clock.played, at=time.monotonic(),
-                                        running=clock.running))
+            self._engine.report(Playout(stream=clock.stream, played=clock.played, at=time.monotonic(), running=clock.running))
 
     def stopped(self, clock: Clock) -> None:
         self._tell("output_audio_buffer.stopped", response_id=clock.stream)
@@ -135,8 +134,13 @@ class Session:
         if settings.output_modalities not in (None, ["audio"]):
             raise EventError("invalid_value", "Responses here are sound: ['audio'].", "response.output_modalities")
         choice = choose(self._models, None, settings.voice, self._choice)
-        request = Generate(stream=events.new_id("resp"), text=self._text_for(settings), accepted=time.monotonic(),
-                           model=choice.model, voice=choice.voice)
+        request = Generate(
+            stream=events.new_id("resp"),
+            text=self._text_for(settings),
+            accepted=time.monotonic(),
+            model=choice.model,
+            voice=choice.voice,
+        )
         item_id = events.new_id("item")
         previous = self._insert(item_id, None) if settings.conversation != "none" else None
         response = Response(self.line.send, request, item_id, previous, settings.metadata)
@@ -179,8 +183,14 @@ class Session:
         self._tell("voxrtc.playout", response_id=clock.stream, played_ms=1000 * clock.played, underruns=clock.underruns)
 
     def _settings(self) -> dict[str, Any]:
-        return {"id": self._id, "object": "realtime.session", "type": "realtime", "model": self._choice.model,
-                "output_modalities": ["audio"], "audio": {"output": {"voice": self._choice.voice}}}
+        return {
+            "id": self._id,
+            "object": "realtime.session",
+            "type": "realtime",
+            "model": self._choice.model,
+            "output_modalities": ["audio"],
+            "audio": {"output": {"voice": self._choice.voice}},
+        }
 
     def _tell(self, type: str, **fields: Any) -> None:
         self.line.send(events.event(type, **fields))
@@ -193,6 +203,7 @@ def _text(item: events.Item, param: str) -> str:
         raise EventError("invalid_value", message, f"{param}.type" if item.type != "message" else f"{param}.role")
     kind = "output_text" if item.role == "assistant" else "input_text"
     if not item.content or any(content.type != kind or content.text is None for content in item.content):
-        raise EventError("invalid_value", f"A message of the {item.role} has content of type {kind!r} with a text.",
-                         f"{param}.content")
+        raise EventError(
+            "invalid_value", f"A message of the {item.role} has content of type {kind!r} with a text.", f"{param}.content"
+        )
     return " ".join(content.text or "" for content in item.content)

@@ -14,13 +14,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 
 from torch import Tensor
 
 from voxrtc.engine.sampling import check
-from voxrtc.engine.scheduler import Machine, Policy, StepPlan, StreamView, fifo
+from voxrtc.engine.scheduler import Policy, StepPlan, fifo
+from voxrtc.engine.snapshot import Counters, machine, stats, view
 from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Chunk as CodecChunk
 from voxrtc.engine.worker import Task, Worker
@@ -37,8 +37,6 @@ from voxrtc.messages import (
     ModelInfo,
     Models,
     Playout,
-    Stats,
-    StreamStats,
 )
 from voxrtc.speechlm.base import InvalidRequest, Prompt, pcm16
 
@@ -47,20 +45,6 @@ log = logging.getLogger(__name__)
 Reply = Callable[[EngineReply], None]
 
 NAP = 0.02  # seconds between looks at streams that rest because they are far ahead of their listeners
-MAX_AHEAD = 20.0  # seconds of sound made before its time
-CHUNK_SECONDS = 0.2
-PREFILL_TOKENS = 512
-
-
-@dataclass
-class Counters:
-    """Sums since the start."""
-
-    steps: int = 0
-    frames: int = 0
-    chunks: int = 0
-    frames_after_cancel: int = 0
-    ended: dict[State, int] = field(default_factory=lambda: {State.DONE: 0, State.CANCELLED: 0, State.FAILED: 0})
 
 
 class Engine:
@@ -78,7 +62,7 @@ class Engine:
     ) -> None:
         self.worker, self.info, self.policy, self.max_waiting, self.clock = worker, info, policy, max_waiting, clock
         self.streams: dict[str, Stream] = {}
-        self.counters = Counters()
+        self.counters = Counters(born=clock())
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._slots = list(range(worker.slots))
         self._detokenizing = False
@@ -86,7 +70,6 @@ class Engine:
         self._prompts, self._codec = executor("prompts"), executor("detokenizer")
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._stopping = False
-        self._born = clock()
 
     # --- from other threads ---
 
@@ -96,10 +79,10 @@ class Engine:
         self._thread.start()
 
     def _warm_up(self) -> None:
-        self.submit(Generate(stream="warm-up", text="Hello.", accepted=self._born), lambda reply: None)
+        self.submit(Generate(stream="warm-up", text="Hello.", accepted=self.clock()), lambda reply: None)
         while self.run_once() or self.streams:
             self._wait()
-        self.counters = Counters()
+        self.counters = Counters(born=self.clock())
 
     def stop(self) -> None:
         """End after the present step; streams are left as they are."""
@@ -137,42 +120,13 @@ class Engine:
         """Take what came in and run one step. False when there was nothing to run."""
         while not self._inbox.empty():
             self._inbox.get()()
-        plan = self.policy(self.clock(), self._views(), self._machine())
+        now = self.clock()
+        views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
+        plan = self.policy(now, views, machine(self.worker, self._detokenizing))
         if plan.idle:
             return False
         self._execute(plan)
         return True
-
-    def _views(self) -> list[StreamView]:
-        now = self.clock()
-        return [self._view(stream, now) for stream in self.streams.values() if stream.piece or stream.prepared]
-
-    def _view(self, stream: Stream, now: float) -> StreamView:
-        piece, prompt = stream.piece, stream.prepared
-        return StreamView(
-            id=stream.id,
-            arrived=stream.received,
-            admitted=piece is not None,
-            pages=self.worker.pages_for(prompt) if prompt else 0,
-            prefill_left=piece.prefill_left if piece else 0,
-            complete=piece.complete if piece else False,
-            pending=len(piece.pending) if piece else 0,
-            made=piece.made if piece else 0,
-            slack=stream.slack(now),
-        )
-
-    def _machine(self) -> Machine:
-        model = self.worker.model
-        return Machine(
-            slots=self.worker.slots,
-            pages=self.worker.cache.available,
-            frame_rate=model.frame_rate,
-            lookahead=model.detokenizer.lookahead,
-            chunk=max(model.detokenizer.min_chunk, round(CHUNK_SECONDS * model.frame_rate)),
-            prefill_tokens=PREFILL_TOKENS,
-            max_ahead=MAX_AHEAD,
-            detokenizer_busy=self._detokenizing,
-        )
 
     def _execute(self, plan: StepPlan) -> None:
         for name in plan.admit:
@@ -258,7 +212,7 @@ class Engine:
             case GetModels():
                 reply(Models(call=request.call, models=[self.info]))
             case GetStats():
-                reply(self._stats(request.call))
+                reply(stats(request.call, self.counters, self.streams.values(), self.worker, self.clock()))
 
     def _begin(self, request: Generate, reply: Reply, at: float) -> None:
         if refusal := self._refusal(request):
@@ -358,23 +312,3 @@ class Engine:
             stream.reply(
                 Ended(stream=stream.id, reason=state.value, frames=stream.frames, frames_after_cancel=frames_after_cancel)
             )
-
-    def _stats(self, call: int) -> Stats:
-        now, sums, cache = self.clock(), self.counters, self.worker.cache
-        return Stats(
-            call=call,
-            uptime=now - self._born,
-            steps=sums.steps,
-            frames=sums.frames,
-            chunks=sums.chunks,
-            finished=sums.ended[State.DONE],
-            cancelled=sums.ended[State.CANCELLED],
-            failed=sums.ended[State.FAILED],
-            frames_after_cancel=sums.frames_after_cancel,
-            kv_pages_used=cache.used,
-            kv_pages=cache.pages,
-            streams=[
-                StreamStats(stream=s.id, state=s.state.value, frames=s.frames, slack=s.slack(now))
-                for s in self.streams.values()
-            ],
-        )

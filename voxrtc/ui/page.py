@@ -61,9 +61,7 @@ def mount_page(app: FastAPI, models: list[ModelInfo]) -> None:
     app.mount(PREFIX, _Files(directory=STATIC), name="voxrtc-static")
     page = build_page(models)
     icon = str(STATIC / "icon.svg")
-    gr.mount_gradio_app(
-        app, page, path="/", head=HEAD, theme=_theme(), favicon_path=icon, footer_links=[], ssr_mode=False
-    )
+    gr.mount_gradio_app(app, page, path="/", head=HEAD, theme=_theme(), favicon_path=icon, footer_links=[], ssr_mode=False)
     page._queue.sleep_when_free = 0.05  # its default of 1 ms keeps 7% of a core busy when idle
 
 
