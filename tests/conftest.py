@@ -15,3 +15,8 @@ settings.load_profile("default")
 def anyio_backend() -> str:
     """Everything here is asyncio."""
     return "asyncio"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests last: Playwright keeps an event loop running in this thread, beside which no other can run."""
+    items.sort(key=lambda item: "e2e" in item.path.parts)

@@ -92,6 +92,7 @@ def main() -> None:
     settings = Settings()
     logging.basicConfig(level=settings.log_level, format="%(asctime)s engine %(levelname)s %(message)s")
     die_with_parent()
+    os.nice(5)  # a step can wait a moment, a packet of the media process cannot
     torch.set_num_threads(1)  # small matrices: a second thread costs more in hand-over than it computes
     info, model = registry.load(settings.models, settings.model)
     engine = Engine(Worker(model, settings.max_streams), info, max_waiting=settings.max_waiting, on_crash=lambda: os._exit(1))
