@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import signal
 import socket
 import sys
 import tempfile
@@ -36,7 +38,10 @@ def main(settings: Settings) -> None:
         listener = _listen(settings)
     except (cards.CardError, OSError) as wrong:
         sys.exit(str(wrong))
-    asyncio.run(_serve(settings, model, listener))
+    # uvicorn raises the signal that ended it once more; as an exception it runs the way out past the children.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(settings, model, listener))
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -1,0 +1,93 @@
+"""The program as a person starts and stops it: `python app.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@contextmanager
+def started(folder: Path, *arguments: str, port: int = 0) -> Iterator[subprocess.Popen[str]]:
+    """`app.py` with its temporary files in `folder`, its standard output and errors in a pipe."""
+    environment = {**os.environ, "TMPDIR": str(folder), "HOST": "127.0.0.1", "PORT": str(port)}
+    command = [sys.executable, "app.py", *arguments]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+def address(process: subprocess.Popen[str]) -> str:
+    """Waits for the line that says it is ready."""
+    assert process.stdout
+    for line in process.stdout:
+        if "is ready: " in line:
+            return line.split("is ready: ")[1].strip()
+    raise AssertionError(f"it ended with {process.wait()} and was never ready")
+
+
+def children(of: int) -> set[int]:
+    return {int(pid) for pid in Path(f"/proc/{of}/task/{of}/children").read_text().split()}
+
+
+def gone(pids: set[int], within: float = 10.0) -> bool:
+    deadline = time.monotonic() + within
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signals, tmp_path: Path) -> None:
+    with started(tmp_path) as process:
+        url = address(process)
+        assert httpx.get(f"{url}/healthz").json()["status"] == "ok"
+        family = children(process.pid)
+        assert len(family) == 2, "media and engine"
+        process.send_signal(how)
+        code = process.wait(15)
+        assert gone(family)
+    if how is not signal.SIGKILL:
+        assert code == 0
+        assert not list(tmp_path.glob("voxrtc-*"))
+
+
+def test_a_taken_port_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with started(tmp_path, port=taken.getsockname()[1]) as process:
+            output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Try another port" in output and "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--model", "parrot"], "There is no model “parrot”"),
+        (["--max-peers", "0"], "max_peers"),
+        (["--colour", "red"], "--colour"),
+    ],
+)
+def test_wrong_settings_are_told_in_a_sentence(arguments: list[str], told: str, tmp_path: Path) -> None:
+    with started(tmp_path, *arguments) as process:
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert told in output and "Traceback" not in output
