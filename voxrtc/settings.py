@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Settings(BaseSettings):
-    """What an operator may choose. `Settings()` reads the environment; `cli_parse_args` adds the command line."""
+    """Settings, from the command line or the environment (HOST, PORT, otherwise VOXRTC_ and the name)."""
 
     model_config = SettingsConfigDict(
         env_prefix="VOXRTC_", cli_kebab_case=True, cli_prog_name="app.py", cli_hide_none_type=True
