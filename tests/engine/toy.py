@@ -121,9 +121,11 @@ class Inline(Executor):
 class Bench:
     """An engine that is stepped by hand, and what it answered."""
 
-    def __init__(self, slots: int = 4, pages: int | None = None, page_size: int | None = 8, **engine) -> None:  # type: ignore[no-untyped-def]
+    def __init__(
+        self, slots: int = 4, pages: int | None = None, page_size: int | None = 8, model: SpeechLM | None = None, **engine
+    ) -> None:  # type: ignore[no-untyped-def]
         self.now = 0.0
-        self.worker = Worker(Toy(), slots, pages, page_size)
+        self.worker = Worker(model or Toy(), slots, pages, page_size)
         self.engine = Engine(self.worker, INFO, clock=lambda: self.now, executor=lambda name: Inline(), **engine)
         self.replies: dict[str, list[EngineReply]] = {}
         self.codes: dict[str, list[list[int]]] = {}

@@ -12,7 +12,7 @@ import queue
 import re
 import time
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import corpus
@@ -91,21 +91,30 @@ def teacher(texts: list[str]) -> list[np.ndarray]:
     return [tts(text, seed=0) for text in texts]
 
 
-def served(models: Path, texts: list[str]) -> list[np.ndarray]:
-    """Lark as it is shipped: through VoxRTC's engine, all texts at once, with the card's own settings."""
-    info, model = registry.load(models, "lark")
-    engine, replies = Engine(Worker(model, slots=8), info), queue.SimpleQueue()
-    engine.start()
-    for number, text in enumerate(texts):
-        engine.submit(Generate(stream=str(number), text=text, accepted=time.monotonic()), replies.put)
-    sounds: list[list[bytes]] = [[] for _ in texts]
-    for reply in iter_until_ended(replies, len(texts)):
-        sounds[int(reply.stream)].append(reply.pcm)
-    engine.stop()
-    return [np.frombuffer(b"".join(parts), "<i2").astype(np.float32) / 32768 for parts in sounds]
+class Served:
+    """Lark as it is shipped: through VoxRTC's engine, all texts at once, with the model's own settings."""
+
+    def __init__(self, models: Path):
+        self._models = models
+        self._replies: queue.SimpleQueue = queue.SimpleQueue()
+
+    @cached_property
+    def _engine(self) -> Engine:
+        info, model = registry.load(self._models, "lark")
+        engine = Engine(Worker(model, slots=8), info)
+        engine.start()  # its thread ends with the process
+        return engine
+
+    def __call__(self, texts: list[str]) -> list[np.ndarray]:
+        for number, text in enumerate(texts):
+            self._engine.submit(Generate(stream=str(number), text=text, accepted=time.monotonic()), self._replies.put)
+        sounds: list[list[bytes]] = [[] for _ in texts]
+        for chunk in chunks(self._replies, len(texts)):
+            sounds[int(chunk.stream)].append(chunk.pcm)
+        return [np.frombuffer(b"".join(parts), "<i2").astype(np.float32) / 32768 for parts in sounds]
 
 
-def iter_until_ended(replies: queue.SimpleQueue, streams: int) -> Iterator[Chunk]:
+def chunks(replies: queue.SimpleQueue, streams: int) -> Iterator[Chunk]:
     """The chunks of this many streams; raises what the engine says when one fails."""
     while streams:
         reply = replies.get(timeout=300)
@@ -161,7 +170,7 @@ def main() -> None:
     groups = json.loads(corpus.EVAL_SENTENCES.read_text())
     speakers = {
         "teacher": teacher,
-        "served": partial(served, arguments.models),
+        "served": Served(arguments.models),
         "dense": partial(dense, arguments.models),
         "sampled": partial(dense, arguments.models, temperature=0.6),
         "window": partial(dense, arguments.models, prefix=False),

@@ -18,7 +18,6 @@ from voxrtc.speechlm.weights import load_module, read_safetensors, tensors_under
 
 ADVANCE, UNITS = 0, slice(1, 5)  # codebooks: whether the pointer moves on; what the phoneme sounds like
 GREEDY = dict(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
-LEAD = 3  # frames of silence before a piece; left to itself the model gives 14, as its teacher did: 350 ms of waiting
 RECENT = 32  # frames that the repetition penalty looks back on
 
 
@@ -110,17 +109,15 @@ class Lark(SpeechLM):
             recent = None if book == ADVANCE else history[..., book]
             codes.append(sampler(self.network.logits(z, book), book, recent))
             if book + 1 < self.codebooks:
-                codes[book] = self._rule(book, codes[book], history[:, -1, book], slots, states)
+                codes[book] = self._rule(book, codes[book], history[:, -1, book], states.elapsed[slots])
                 z = self.network.choose(z, book, codes[book])
         frame = torch.stack(codes, dim=-1)
         return Frames(frame, self._move(slots, states, history, frame))
 
-    def _rule(self, book: int, codes: Tensor, before: Tensor, slots: Tensor, states: LarkStates) -> Tensor:
+    def _rule(self, book: int, codes: Tensor, before: Tensor, elapsed: Tensor) -> Tensor:
         """What the data never breaks, the model may not either: a phoneme keeps its units, and ends in time."""
-        elapsed = states.elapsed[slots]
         if book == ADVANCE:
-            longest = torch.where(states.pointer[slots] == 0, LEAD - 1, self.network.config.max_elapsed)
-            return torch.where(elapsed >= longest, 1, codes)
+            return torch.where(elapsed >= self.network.config.max_elapsed, 1, codes)
         return torch.where(elapsed > 0, before, codes) if UNITS.start <= book < UNITS.stop else codes
 
     def _move(self, slots: Tensor, states: LarkStates, history: Tensor, frame: Tensor) -> Tensor:
