@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -191,3 +193,13 @@ def test_stats_count() -> None:
     bench.run()
     stats = bench.replies["stats"][0]
     assert stats.call == 5 and [s.stream for s in stats.streams] == ["a"] and stats.kv_pages_used > 0  # type: ignore[union-attr]
+
+
+def test_it_stops_whenever_it_is_told_to() -> None:
+    """Also when the word comes in just before a step, not while it waits."""
+    bench = Bench()
+    bench.engine._inbox.put(bench.engine._stop)
+    runner = threading.Thread(target=bench.engine._run, daemon=True)
+    runner.start()
+    runner.join(10)
+    assert not runner.is_alive()

@@ -103,7 +103,7 @@ class Engine:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                if not self.run_once():
+                if not self.run_once() and not self._stopping:
                     self._wait()
         except BaseException:
             log.critical("the engine's bookkeeping broke", exc_info=True)
