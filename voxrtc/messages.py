@@ -48,13 +48,16 @@ class Cancel(Message):
 class Playout(Message):
     """A listener's playout clock: seconds of the stream that it has played, and whether it is consuming sound now.
 
-    `at` dates the reading; between readings the engine lets the clock run on while `running` holds.
+    `at` dates the reading; between readings the engine lets the clock run on while `running` holds. A listener that keeps
+    what it gets, like a download, says how many seconds it has `taken`: no interruption can waste those, so they do not
+    count as made too early.
     """
 
     stream: str
     played: float
     at: float
     running: bool
+    taken: float | None = None
 
 
 class GetModels(Message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -25,6 +26,7 @@ class Settings(BaseSettings):
     )
     models: Path = Field(ROOT / "models", description="folder of model cards")
     model: str = Field("lark", description="the model to load and to speak with by default")
+    policy: Literal["playout", "fifo", "two_phase", "offline"] = Field("playout", description="what the engine runs when")
     max_streams: int = Field(32, ge=1, description="streams the engine works on at a time; more wait")
     max_waiting: int = Field(64, ge=0, description="streams that may wait; more are refused")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")

@@ -53,7 +53,8 @@ async def test_the_engine_is_told_what_was_asked_and_taken(http: httpx.AsyncClie
     assert isinstance(asked, Generate)
     assert (asked.text, asked.model, asked.voice) == ("one two three", "m", "v")
     assert all(isinstance(report, Playout) and report.stream == asked.stream for report in reports)
-    assert [report.played for report in reports] == pytest.approx([0.1, 0.2, 0.3])
+    assert [report.taken for report in reports] == pytest.approx([0.1, 0.2, 0.3])
+    assert all(0 <= report.played <= report.taken for report in reports), "it cannot have played what it has not got"
 
 
 async def test_server_sent_events_carry_the_same_bytes(http: httpx.AsyncClient) -> None:

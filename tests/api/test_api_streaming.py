@@ -170,7 +170,7 @@ def test_a_listener_who_stops_reading_stops_the_playout_clock(engine: HandEngine
     sung = sing_until_stalled(engine, stream)
     engine.end(stream)
     assert len(connection.getresponse().read()) == sung * RATE * 2
-    assert engine.expect(Playout).played == sung
+    assert engine.expect(Playout).taken == sung
 
 
 def test_leaving_while_stalled_cancels_too(engine: HandEngine, address: Address) -> None:

@@ -203,3 +203,21 @@ def test_it_stops_whenever_it_is_told_to() -> None:
     runner.start()
     runner.join(10)
     assert not runner.is_alive()
+
+
+def test_a_download_is_not_held_back_to_the_speed_of_speech(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is it urgent: its listener is taken to play what it has got. One that takes no more is held back."""
+    monkeypatch.setattr("voxrtc.engine.snapshot.MAX_AHEAD", 0.4)
+    bench = Bench()
+    bench.speak("a", "a rather long stream")
+    bench.run()
+    began = bench.now
+    bench.send(Playout(stream="a", played=0.0, at=began, running=True, taken=0.3), "a")
+    bench.run()
+    stream = bench.engine.streams["a"]
+    assert 0.7 <= len(bench.codes["a"]) / 50 <= 0.9, "0.4 s beyond what was taken"
+    assert stream.slack(began + 0.1) == pytest.approx(stream.delivered - 0.1)
+    assert stream.slack(began + 99) == pytest.approx(stream.delivered - 0.3), "it cannot play what it has not taken"
+    bench.send(Playout(stream="a", played=0.1, at=bench.now, running=True, taken=9.9), "a")
+    bench.run()
+    assert bench.replies["a"][-1] == Ended(stream="a", reason="done", frames=60)

@@ -1,88 +1,168 @@
-"""The `fifo` policy as a pure function."""
+"""The policies as pure functions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voxrtc.engine.scheduler import Machine, StreamView, fifo
+from voxrtc.engine.costs import Costs, LinearCost
+from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView, fifo, offline, playout, two_phase
 
-MACHINE = Machine(
-    slots=4,
-    pages=100,
-    frame_rate=40,
-    lookahead=16,
-    chunk=8,
-    prefill_tokens=64,
-    max_ahead=20,
-    detokenizer_busy=False,
-)
+COSTS = Costs(LinearCost((4e-3, 5e-4, 3e-5)), LinearCost((2e-3, 1e-4, 3e-4)))
+MACHINE = Machine(slots=6, pages=100, frame_rate=40, lookahead=15, min_chunk=4, first_chunk=8, chunk=8, prefill_tokens=64,
+                  max_ahead=20, detokenizer_busy=False, costs=COSTS)  # fmt: skip
 VIEW = StreamView(id="a", arrived=0, admitted=True, pages=10, prefill_left=0, complete=False, pending=0, made=0, slack=None)
+SLOW = replace(MACHINE, costs=Costs(LinearCost((4e-3, 8e-3, 3e-5)), COSTS.codec))  # keeps pace with two streams
+all_policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
 
 @st.composite
-def views(draw: st.DrawFn) -> list[StreamView]:
-    count = draw(st.integers(0, 12))
-    made = []
-    for i in range(count):
-        admitted = draw(st.booleans()) and sum(view.admitted for view in made) < MACHINE.slots
-        pending = draw(st.integers(0, 30))
-        made.append(
-            StreamView(
-                id=str(i),
-                arrived=draw(st.floats(0, 10)),
-                admitted=admitted,
-                pages=0 if admitted else draw(st.integers(1, 60)),
-                prefill_left=draw(st.integers(0, 90)),
-                complete=draw(st.booleans()),
-                pending=pending,
-                made=pending + draw(st.integers(0, 5)),
-                slack=draw(st.none() | st.floats(0, 60)),
-            )
+def snapshots(draw: st.DrawFn) -> list[StreamView]:
+    views: list[StreamView] = []
+    for i in range(draw(st.integers(0, 12))):
+        admitted = draw(st.booleans()) and sum(view.admitted for view in views) < MACHINE.slots
+        pending = draw(st.integers(0, 30)) if admitted else 0
+        view = StreamView(
+            id=str(i),
+            arrived=draw(st.floats(0, 10)),
+            admitted=admitted,
+            pages=0 if admitted else draw(st.integers(1, 60)),
+            prefill_left=draw(st.integers(0, 90)) if admitted and not pending else 0,
+            complete=admitted and draw(st.booleans()),
+            pending=pending,
+            made=pending + draw(st.integers(0, 5)),
+            slack=draw(st.none() | st.floats(0, 60)),
+            ahead=draw(st.floats(0, 60)),
         )
-    return made
+        views.append(replace(view, complete=view.complete and not view.prefill_left))
+    return views
 
 
-@given(views(), st.booleans())
-def test_limits_hold_and_order_is_by_arrival(streams: list[StreamView], busy: bool) -> None:
+@all_policies
+@given(streams=snapshots(), busy=st.booleans())
+def test_limits_hold_and_nobody_overtakes_at_the_door(policy: Policy, streams: list[StreamView], busy: bool) -> None:
     machine = replace(MACHINE, detokenizer_busy=busy)
-    plan = fifo(10.0, streams, machine)
+    plan = policy(10.0, streams, machine)
     by_id = {view.id: view for view in streams}
-    assert plan == fifo(10.0, list(reversed(streams)), machine), "the order of the snapshot does not matter"
+    assert plan == policy(10.0, list(reversed(streams)), machine), "the order of the snapshot does not matter"
     assert len(plan.admit) + sum(view.admitted for view in streams) <= machine.slots
     assert sum(by_id[name].pages for name in plan.admit) <= machine.pages
     waiting = sorted((view for view in streams if not view.admitted), key=lambda view: (view.arrived, view.id))
-    assert list(plan.admit) == [view.id for view in waiting[: len(plan.admit)]], "nobody overtakes"
+    assert list(plan.admit) == [view.id for view in waiting[: len(plan.admit)]]
     assert sum(count for _, count in plan.prefill) <= machine.prefill_tokens
     running = {name for name, _ in plan.prefill} | set(plan.decode) | {name for name, _ in plan.detokenize}
     assert all(by_id[name].admitted for name in running)
     assert not {name for name, _ in plan.prefill} & set(plan.decode)
+    assert not any(by_id[name].complete or by_id[name].prefill_left for name in plan.decode)
+    assert all(count == by_id[name].pending and (count or by_id[name].complete) for name, count in plan.detokenize)
     assert not (busy and plan.detokenize)
 
 
-@given(views())
-def test_work_is_conserved(streams: list[StreamView]) -> None:
-    """Whoever can decode does, unless it is many seconds ahead."""
-    plan = fifo(10.0, streams, MACHINE)
+@all_policies
+@given(streams=snapshots())
+def test_work_is_conserved(policy: Policy, streams: list[StreamView]) -> None:
+    """Whoever can decode does, unless it is many seconds ahead; some prompt is prefilled if there is one."""
+    plan = policy(10.0, streams, MACHINE)
     for view in streams:
-        ahead = (view.slack or 0) + view.pending / MACHINE.frame_rate
+        ahead = view.ahead + view.pending / MACHINE.frame_rate
         if view.admitted and not view.prefill_left and not view.complete and ahead < MACHINE.max_ahead:
             assert view.id in plan.decode
+    assert bool(plan.prefill) == any(view.admitted and view.prefill_left for view in streams)
 
 
-def test_the_first_chunk_fills_the_lookahead() -> None:
-    assert fifo(0, [replace(VIEW, pending=23, made=23)], MACHINE).detokenize == ()
-    assert fifo(0, [replace(VIEW, pending=24, made=24)], MACHINE).detokenize == (("a", 24),)
+@all_policies
+def test_the_end_is_flushed_even_without_frames(policy: Policy) -> None:
+    assert policy(0, [replace(VIEW, complete=True, made=40)], MACHINE).detokenize == (("a", 0),)
+
+
+@pytest.mark.parametrize("policy", [fifo, two_phase, playout])
+def test_a_stream_far_ahead_rests(policy: Policy) -> None:
+    assert policy(0, [replace(VIEW, slack=30.0, ahead=19.9, made=9)], MACHINE).decode == ("a",)
+    assert policy(0, [replace(VIEW, slack=30.0, ahead=20.0, made=9)], MACHINE).decode == ()
+    assert offline(0, [replace(VIEW, slack=30.0, ahead=20.0, made=9)], MACHINE).decode == ("a",)
+
+
+@all_policies
+def test_the_first_in_the_queue_gets_in_at_last(policy: Policy) -> None:
+    """Whatever comes after it: a big one at the head is waited for."""
+    head = replace(VIEW, id="head", admitted=False, pages=90)
+    small = [replace(VIEW, id=f"s{i}", arrived=1 + i, admitted=False, pages=5) for i in range(9)]
+    assert policy(5, [head, *small], replace(MACHINE, pages=50)).admit == ()
+    assert policy(5, [*small, head], MACHINE).admit[0] == "head"
+
+
+def test_fifo_goes_by_fixed_sizes() -> None:
+    assert fifo(0, [replace(VIEW, pending=22, made=22)], MACHINE).detokenize == ()
+    assert fifo(0, [replace(VIEW, pending=23, made=23)], MACHINE).detokenize == (("a", 23),)
     assert fifo(0, [replace(VIEW, pending=7, made=40, slack=1.0)], MACHINE).detokenize == ()
     assert fifo(0, [replace(VIEW, pending=8, made=40, slack=1.0)], MACHINE).detokenize == (("a", 8),)
 
 
-def test_the_end_is_flushed_even_without_frames() -> None:
-    assert fifo(0, [replace(VIEW, complete=True, made=40)], MACHINE).detokenize == (("a", 0),)
+def test_two_phase_waits_for_somebody_urgent_and_fills_up() -> None:
+    calm = replace(VIEW, id="calm", pending=8, made=40, slack=5.0)
+    pressed = replace(VIEW, id="pressed", arrived=1, pending=8, made=40, slack=1.1)
+    assert two_phase(9, [calm], MACHINE).detokenize == ()
+    assert two_phase(9, [calm, pressed], MACHINE).detokenize == (("pressed", 8), ("calm", 8))
 
 
-def test_a_stream_far_ahead_rests() -> None:
-    assert fifo(0, [replace(VIEW, slack=19.9)], MACHINE).decode == ("a",)
-    assert fifo(0, [replace(VIEW, slack=20.0)], MACHINE).decode == ()
+# --- playout ---
+
+
+def test_an_idle_machine_starts_with_the_smallest_chunk() -> None:
+    assert playout(0.1, [replace(VIEW, pending=18, made=18)], MACHINE).detokenize == ()
+    assert playout(0.1, [replace(VIEW, pending=19, made=19)], MACHINE).detokenize == (("a", 19),)
+
+
+def test_a_busy_machine_starts_with_more() -> None:
+    """As much as lasts until the next chunk, by the costs at the present load."""
+    busy = replace(MACHINE, slots=64)
+    company = [replace(VIEW, id=f"b{i}", slack=1.0, made=50, pending=1) for i in range(30)]
+
+    def start(pending: int) -> bool:
+        plan = playout(0.1, [replace(VIEW, pending=pending, made=pending), *company], busy)
+        return ("a", pending) in plan.detokenize
+
+    first = next(pending for pending in range(19, 60) if start(pending))
+    assert first > 19 and all(start(pending) for pending in range(first, 60))
+
+
+@given(slack=st.floats(0, 30), more=st.floats(0, 30), pending=st.integers(0, 40), companions=snapshots())
+def test_more_slack_never_makes_a_stream_more_urgent(
+    slack: float, more: float, pending: int, companions: list[StreamView]
+) -> None:
+    one = replace(VIEW, id="x", arrived=3, pending=pending, made=pending + 1, slack=slack)
+    plans = [playout(10, [replace(one, slack=s), *companions], replace(MACHINE, slots=64)) for s in (slack, slack + more)]
+    chosen = [any(name == "x" for name, _ in plan.detokenize) for plan in plans]
+    order = [[name for name, _ in plan.detokenize].index("x") if yes else 99 for plan, yes in zip(plans, chosen, strict=True)]
+    assert chosen[0] >= chosen[1] and order[0] <= order[1]
+
+
+def test_least_slack_first() -> None:
+    streams = [replace(VIEW, id=name, slack=slack, pending=20, made=50) for name, slack in (("a", 0.9), ("b", 0.1), ("c", 0.5))]
+    plan = playout(9, streams, MACHINE)
+    assert [name for name, _ in plan.detokenize] == ["b", "c", "a"] and plan.decode == ("b", "c", "a")
+
+
+def test_chunks_do_not_shrink_below_what_can_be_sustained() -> None:
+    """When the detokenizer is the bottleneck, small chunks for all would make everyone later."""
+    costly = replace(MACHINE, costs=Costs(COSTS.step, LinearCost((4e-2, 1e-2, 1e-4))))
+    late = [replace(VIEW, id=f"l{i}", slack=0.0, made=50, pending=4) for i in range(6)]
+    assert playout(9, late, costly).detokenize == ()
+    assert playout(9, [replace(view, pending=8) for view in late], costly).detokenize
+    assert playout(9, late, MACHINE).detokenize, "there it is no bottleneck"
+
+
+def test_who_cannot_be_served_in_time_waits_at_the_door() -> None:
+    playing = [replace(VIEW, id=f"p{i}", slack=1.0, made=50) for i in range(2)]
+    new = replace(VIEW, id="new", arrived=9, admitted=False)
+    assert playout(9, [new], SLOW).admit == ("new",)
+    assert playout(9, [playing[0], new], SLOW).admit == ("new",)
+    assert playout(9, [*playing, new], SLOW).admit == ()
+    assert playout(9, [*playing, new], MACHINE).admit == ("new",)
+    resting = [replace(view, slack=25.0, ahead=25.0) for view in playing]
+    assert playout(9, [*resting, new], SLOW).admit == ("new",), "they need nothing for a while"
+    hopeless = replace(MACHINE, costs=Costs(LinearCost((1.0, 1.0, 0.0)), COSTS.codec))
+    assert playout(9, [new], hopeless).admit == ("new",), "one is always served"

@@ -83,19 +83,21 @@ def router(engine: EngineClient) -> APIRouter:
 async def sound(engine: EngineClient, request: Generate, kind: type[Encoder]) -> AsyncGenerator[bytes]:
     """The stream in one format; each part is asked for when the listener has taken the one before.
 
-    That is also this listener's playout clock: it has no other, and it stands still when the listener stops reading, so
-    that the engine holds the stream back instead of filling memory. Raises `StreamFailed`.
+    That also makes this listener's playout clock: it is taken to play from the first part on, at the speed of sound, what
+    it has got. What it has not taken holds the stream back instead of filling memory. Raises `StreamFailed`.
     """
     async with aclosing(engine.generate(request)) as chunks:
         chunk = await anext(chunks, None)
         if chunk is None:
             raise StreamFailed("engine_error", "The engine made no sound of this text.")
         with closing(kind(chunk.sample_rate)) as encoder:
-            head, taken = encoder.header(), 0.0
+            head, taken, began = encoder.header(), 0.0, time.monotonic()
             while chunk:
                 yield head + await _work(encoder, encoder.encode, chunk.pcm)
                 head, taken = b"", taken + _seconds(chunk)
-                engine.report(Playout(stream=request.stream, played=taken, at=time.monotonic(), running=False))
+                now = time.monotonic()
+                played = min(taken, now - began)
+                engine.report(Playout(stream=request.stream, played=played, at=now, running=True, taken=taken))
                 chunk = await anext(chunks, None)
             yield await _work(encoder, encoder.finish)
 

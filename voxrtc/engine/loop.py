@@ -18,8 +18,9 @@ from functools import partial
 
 from torch import Tensor
 
+from voxrtc.engine.costs import Costs
 from voxrtc.engine.sampling import check
-from voxrtc.engine.scheduler import Policy, StepPlan, fifo
+from voxrtc.engine.scheduler import Policy, StepPlan, playout
 from voxrtc.engine.snapshot import Counters, machine, stats, view
 from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Chunk as CodecChunk
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 
 Reply = Callable[[EngineReply], None]
 
+WARM_UP = (1, 4, 16)  # streams at a time
 NAP = 0.02  # seconds between looks at streams that rest because they are far ahead of their listeners
 
 
@@ -54,7 +56,7 @@ class Engine:
         self,
         worker: Worker,
         info: ModelInfo,
-        policy: Policy = fifo,
+        policy: Policy = playout,
         max_waiting: int = 64,
         clock: Callable[[], float] = time.monotonic,
         executor: Callable[[str], Executor] = lambda name: ThreadPoolExecutor(1, thread_name_prefix=name),
@@ -63,6 +65,7 @@ class Engine:
         self.worker, self.info, self.policy, self.max_waiting, self.clock = worker, info, policy, max_waiting, clock
         self.streams: dict[str, Stream] = {}
         self.counters = Counters(born=clock())
+        self.costs = Costs()
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._slots = list(range(worker.slots))
         self._detokenizing = False
@@ -74,14 +77,19 @@ class Engine:
     # --- from other threads ---
 
     def start(self) -> None:
-        """Begin stepping on a thread of its own, after one sentence said to nobody: the first one is slow."""
+        """Begin stepping on a thread of its own, after a few sentences said to nobody."""
         self._warm_up()
         self._thread.start()
 
     def _warm_up(self) -> None:
-        self.submit(Generate(stream="warm-up", text="Hello.", accepted=self.clock()), lambda reply: None)
-        while self.run_once() or self.streams:
-            self._wait()
+        """The first sentence is slow, and the policy needs an idea of what steps of different sizes cost."""
+        for streams in (1, *WARM_UP):
+            for i in range(min(streams, self.worker.slots)):
+                self.submit(Generate(stream=f"warm-up {i}", text="Yes.", accepted=self.clock()), lambda reply: None)
+            while self.run_once() or self.streams:
+                self._wait()
+            if streams == 1:
+                self.costs = Costs()  # the slow one is no example
         self.counters = Counters(born=self.clock())
 
     def stop(self) -> None:
@@ -122,7 +130,7 @@ class Engine:
             self._inbox.get()()
         now = self.clock()
         views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
-        plan = self.policy(now, views, machine(self.worker, self._detokenizing))
+        plan = self.policy(now, views, machine(self.worker, self.costs, self._detokenizing))
         if plan.idle:
             return False
         self._execute(plan)
@@ -143,7 +151,9 @@ class Engine:
             assert (piece := stream.piece) is not None, f"{stream.id} was planned without a prompt"
             tasks.append(Task(stream.slot, piece.position, count, samples=piece.position + count >= piece.prompt.length))
             stream.first_step = stream.first_step or self.clock()
+        began = self.clock()
         results = self.worker.step(tasks)
+        self.costs.step.observe(self.clock() - began, len(tasks), sum(task.count for task in tasks if task.count > 1))
         self.counters.steps += 1
         for (stream, count), result in zip(parts, results, strict=True):
             if isinstance(result, Exception):
@@ -171,8 +181,16 @@ class Engine:
             finals.append(piece.complete and not piece.pending)
             chunks.append(CodecChunk(frames, piece.detokenizer, finals[-1]))
         self._detokenizing = True
-        job = self._codec.submit(self.worker.detokenize, chunks)
         owners = [(stream, stream.piece, final) for (stream, _), final in zip(parts, finals, strict=True)]
+        pushed = sum(count for _, count in parts) + sum(finals) * self.worker.model.detokenizer.lookahead
+
+        def decode() -> list[Tensor | Exception]:
+            began = self.clock()
+            samples = self.worker.detokenize(chunks)
+            self._inbox.put(partial(self.costs.codec.observe, self.clock() - began, len(chunks), pushed))
+            return samples
+
+        job = self._codec.submit(decode)
         job.add_done_callback(lambda done: self._inbox.put(partial(self._decoded, owners, done)))
 
     def _decoded(self, owners: list[tuple[Stream, Piece | None, bool]], done: Future[list[Tensor | Exception]]) -> None:

@@ -15,6 +15,7 @@ import torch
 import zmq
 
 from voxrtc.engine.loop import Engine
+from voxrtc.engine.scheduler import POLICIES
 from voxrtc.engine.worker import Worker
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, decode, encode
@@ -95,7 +96,13 @@ def main() -> None:
     os.nice(5)  # a step can wait a moment, a packet of the media process cannot
     torch.set_num_threads(1)  # small matrices: a second thread costs more in hand-over than it computes
     info, model = registry.load(settings.models, settings.model)
-    engine = Engine(Worker(model, settings.max_streams), info, max_waiting=settings.max_waiting, on_crash=lambda: os._exit(1))
+    engine = Engine(
+        Worker(model, settings.max_streams),
+        info,
+        policy=POLICIES[settings.policy],
+        max_waiting=settings.max_waiting,
+        on_crash=lambda: os._exit(1),
+    )
     server = EngineServer(engine, address)
     engine.start()
     log.info("%s is loaded", info.name)

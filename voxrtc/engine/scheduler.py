@@ -1,12 +1,15 @@
-"""Policies: what runs in the next step. Pure functions over a snapshot, the same in the engine, in tests and in a simulator.
+"""Policies: what runs in the next step. Pure functions over a snapshot, the same in the engine, in tests and in the simulator.
 
-No torch, no clock, no I/O: `now` and everything else comes in, a plan goes out.
+No torch, no clock, no I/O: `now` and everything else comes in, a plan goes out. `fifo` is what most servers do, `two_phase`
+the VoxServe paper's (arXiv 2602.00269, section 4), `playout` ours, `offline` for throughput alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from voxrtc.engine.costs import Costs
 
 
 @dataclass(frozen=True)
@@ -22,20 +25,24 @@ class StreamView:
     pending: int  # frames sampled that are not turned into sound yet
     made: int  # frames sampled for the prompt at hand
     slack: float | None  # seconds of sound that the listener still has to play; None before the first
+    ahead: float = 0.0  # of these, seconds that an interruption would waste; fewer for a listener that keeps what it gets
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the machine and the model allow now."""
+    """What the machine and the model allow now, and what work costs there."""
 
     slots: int  # streams at a time
     pages: int  # cache pages that are not promised to anyone
     frame_rate: float  # frames a second of sound
     lookahead: int  # frames that the detokenizer holds back
-    chunk: int  # frames of a detokenizer call
+    min_chunk: int  # frames worth a detokenizer call
+    first_chunk: int  # frames of a stream's first call, in policies of fixed sizes
+    chunk: int  # frames of an ordinary call
     prefill_tokens: int  # prompt tokens a step, over all streams
     max_ahead: float  # seconds of sound made before its time, beyond which a stream rests
     detokenizer_busy: bool  # its thread is still at an earlier chunk
+    costs: Costs = field(default_factory=Costs)
 
 
 @dataclass(frozen=True)
@@ -55,27 +62,94 @@ class StepPlan:
 
 Policy = Callable[[float, Sequence[StreamView], Machine], StepPlan]
 
+BUDGET = 0.4  # seconds from arrival within which a listener should have first sound
+MARGIN = 1.3  # by how much a first chunk outlasts the predicted wait for the next one
+LOAD = 0.97  # of the machine's time that admitted streams may need
+LONG_CHUNK = 2  # times the ordinary chunk: what a stream with plenty of slack waits for
+
 
 def fifo(now: float, streams: Sequence[StreamView], machine: Machine) -> StepPlan:
     """First come, first served: admit by arrival, run everyone who can run, detokenize in chunks of fixed size."""
-    queue = sorted(streams, key=lambda stream: (stream.arrived, stream.id))
-    admit = _admit(queue, machine)
+    queue = _by_arrival(streams)
     inside = [stream for stream in queue if stream.admitted]
+    chunks = [] if machine.detokenizer_busy else [s for s in inside if s.complete or _ready(s, machine)]
+    return _plan(queue, inside, chunks, machine)
+
+
+def two_phase(now: float, streams: Sequence[StreamView], machine: Machine) -> StepPlan:
+    """The paper's: urgent until the first chunk, afterwards within a second of the end of what was handed over.
+
+    Prefill, then the urgent, then the rest. The detokenizer works only when somebody urgent is ready, filled up with others.
+    """
+
+    def urgent(stream: StreamView) -> bool:
+        return stream.slack is None or stream.slack - machine.chunk / machine.frame_rate < 1.0
+
+    queue = _by_arrival(streams)
+    inside = sorted((s for s in queue if s.admitted), key=lambda s: (not s.prefill_left, not urgent(s)))
+    ready = [] if machine.detokenizer_busy else [s for s in inside if s.complete or _ready(s, machine)]
+    chunks = sorted(ready, key=lambda s: not urgent(s)) if any(urgent(s) for s in ready) else []
+    return _plan(queue, inside, chunks, machine)
+
+
+def offline(now: float, streams: Sequence[StreamView], machine: Machine) -> StepPlan:
+    """Throughput alone: full batches, sound made when a text is spoken to its end."""
+    queue = _by_arrival(streams)
+    inside = [stream for stream in queue if stream.admitted]
+    chunks = [] if machine.detokenizer_busy else [s for s in inside if s.complete]
+    return _plan(queue, inside, chunks, machine, rest=False)
+
+
+def playout(now: float, streams: Sequence[StreamView], machine: Machine) -> StepPlan:
+    """Ours: the listener's playout clock decides, since it is known and not guessed.
+
+    Every batch is as full as can be, since frames made early are kept and small batches are not cheap. The detokenizer goes
+    by least slack. A first chunk waits until it will last until the next (`_starts`), later ones are sized by slack (`_due`).
+    Who cannot be served in time is held at the door (`_viable`).
+    """
+    queue = _by_arrival(streams)
+    inside = sorted((s for s in queue if s.admitted), key=lambda s: _deadline(now, s, machine))
+    chunks = (
+        [] if machine.detokenizer_busy else _most_urgent(now, [s for s in inside if _due(now, s, inside, machine)], machine)
+    )
+    return _plan(queue, inside, chunks, machine, admit=_viable(queue, inside, machine))
+
+
+POLICIES: dict[str, Policy] = {"fifo": fifo, "two_phase": two_phase, "playout": playout, "offline": offline}
+
+
+# --- what all policies share -----------------------------------------------------------------------------------------
+
+
+def _by_arrival(streams: Iterable[StreamView]) -> list[StreamView]:
+    return sorted(streams, key=lambda stream: (stream.arrived, stream.id))
+
+
+def _plan(
+    queue: Sequence[StreamView],
+    inside: Sequence[StreamView],
+    chunks: Iterable[StreamView],
+    machine: Machine,
+    rest: bool = True,
+    admit: int | None = None,
+) -> StepPlan:
+    """The plan that admits from `queue` (at most `admit`), runs all of `inside` in its order, and makes sound of `chunks`."""
     return StepPlan(
-        admit=admit,
+        admit=_admit(queue, machine, admit),
         prefill=_prefill(inside, machine.prefill_tokens),
-        decode=tuple(s.id for s in inside if not s.prefill_left and not s.complete and _ahead(s, machine) < machine.max_ahead),
-        detokenize=() if machine.detokenizer_busy else _chunks(inside, machine),
+        decode=tuple(s.id for s in inside if _runs(s, machine) or (not rest and not s.prefill_left and not s.complete)),
+        detokenize=tuple((s.id, s.pending) for s in chunks),
     )
 
 
-def _admit(queue: Sequence[StreamView], machine: Machine) -> tuple[str, ...]:
+def _admit(queue: Sequence[StreamView], machine: Machine, most: int | None) -> tuple[str, ...]:
     """Who gets a slot and pages. In order: a big stream at the head is waited for, lest small ones starve it."""
-    slots, pages, admitted = machine.slots - sum(stream.admitted for stream in queue), machine.pages, []
+    slots, pages = machine.slots - sum(stream.admitted for stream in queue), machine.pages
+    admitted: list[str] = []
     for stream in queue:
         if stream.admitted:
             continue
-        if slots < 1 or pages < stream.pages:
+        if slots < 1 or pages < stream.pages or len(admitted) == most:
             break
         slots, pages = slots - 1, pages - stream.pages
         admitted.append(stream.id)
@@ -92,19 +166,112 @@ def _prefill(inside: Sequence[StreamView], budget: int) -> tuple[tuple[str, int]
     return tuple(parts)
 
 
-def _chunks(inside: Sequence[StreamView], machine: Machine) -> tuple[tuple[str, int], ...]:
-    """Streams that have a chunk's worth of frames. The last one also when it is empty: it gives out the lookahead."""
-    return tuple((s.id, s.pending) for s in inside if s.complete or (s.pending and s.pending >= _due(s, machine)))
+def _runs(stream: StreamView, machine: Machine) -> bool:
+    """It has a frame to make, and is not so far ahead that an interruption would throw much away."""
+    ahead = stream.ahead + stream.pending / machine.frame_rate
+    return not stream.prefill_left and not stream.complete and ahead < machine.max_ahead
 
 
-def _ahead(stream: StreamView, machine: Machine) -> float:
-    """Seconds of sound made but not played."""
-    return (stream.slack or 0.0) + stream.pending / machine.frame_rate
+def _held(stream: StreamView, machine: Machine) -> int:
+    """Of the pending frames, those that only fill the detokenizer's lookahead. That is in a prompt's first call."""
+    return machine.lookahead if stream.pending == stream.made else 0
 
 
-def _due(stream: StreamView, machine: Machine) -> int:
-    """Pending frames that make up the stream's next chunk. A prompt's first one also fills the detokenizer's lookahead.
+def _ready(stream: StreamView, machine: Machine) -> bool:
+    """It has a chunk of the fixed sizes."""
+    size = machine.first_chunk if stream.slack is None else machine.chunk
+    return stream.pending > 0 and stream.pending - _held(stream, machine) >= size
 
-    The first chunk is no smaller than the next: it must last until that one is made, also when the machine is busy.
+
+# --- playout ---------------------------------------------------------------------------------------------------------
+
+
+def _deadline(now: float, stream: StreamView, machine: Machine) -> tuple[float, float, str]:
+    """Seconds until its listener misses something: the next sound, or the first within its budget. Ties by arrival."""
+    left = stream.arrived + BUDGET - now if stream.slack is None else stream.slack
+    return left, stream.arrived, stream.id
+
+
+def _due(now: float, stream: StreamView, inside: Sequence[StreamView], machine: Machine) -> bool:
+    """Its chunk should be made now."""
+    if stream.complete:
+        return True
+    fresh = stream.pending - _held(stream, machine)
+    if stream.pending == 0 or fresh < machine.min_chunk:
+        return False
+    return (
+        _starts(now, stream, fresh, inside, machine) if stream.slack is None else fresh >= _size(stream.slack, inside, machine)
+    )
+
+
+def _starts(now: float, stream: StreamView, fresh: int, inside: Sequence[StreamView], machine: Machine) -> bool:
+    """Start gating: the first chunk goes out when it lasts until the next small one; with a margin while there is time."""
+    step = machine.costs.step_seconds(_running(inside, machine))
+    wait = machine.min_chunk * step + _reserve(inside, machine)
+    late = now - stream.arrived + wait >= BUDGET
+    return fresh / machine.frame_rate >= (1.0 if late else MARGIN) * wait
+
+
+def _size(slack: float, inside: Sequence[StreamView], machine: Machine) -> int:
+    """Frames to wait for: by slack, between what the detokenizer can keep up with and what is efficient.
+
+    Waiting for them may use half of the slack. Not less than can be sustained: shrinking chunks when all are late would
+    only make everyone later.
     """
-    return machine.chunk + (machine.lookahead if stream.pending == stream.made else 0)
+    step = machine.costs.step_seconds(_running(inside, machine))
+    wanted = int(0.5 * max(0.0, slack - _reserve(inside, machine)) / step)
+    return max(_sustainable(inside, machine), min(wanted, LONG_CHUNK * machine.chunk))
+
+
+def _running(inside: Sequence[StreamView], machine: Machine) -> int:
+    """Streams in a step, at least 1."""
+    return max(1, sum(s.prefill_left > 0 or _runs(s, machine) for s in inside))
+
+
+def _reserve(inside: Sequence[StreamView], machine: Machine) -> float:
+    """Seconds that a chunk may take from when it is wanted: a call that serves everyone, after one that is under way, both
+    begun at the end of a step."""
+    streams = max(1, sum(not s.prefill_left for s in inside))
+    call = machine.costs.codec_seconds(streams, streams * machine.min_chunk)
+    return call + 2 * machine.costs.step_seconds(_running(inside, machine))
+
+
+def _sustainable(inside: Sequence[StreamView], machine: Machine) -> int:
+    """The smallest chunk, up to the ordinary one, with which the detokenizer needs at most `LOAD` of its time for everyone."""
+    streams = max(1, sum(not s.prefill_left for s in inside))
+    size = machine.min_chunk
+    while size < machine.chunk and machine.costs.codec_seconds(streams, streams * size) > LOAD * size / machine.frame_rate:
+        size += 1
+    return size
+
+
+def _most_urgent(now: float, due: Sequence[StreamView], machine: Machine) -> list[StreamView]:
+    """Of the streams that are due (least time first), as many as one call should serve.
+
+    It should end before the first of them runs dry, but need not end before the step beside it: only then can the next begin.
+    """
+    running = sum(_runs(s, machine) for s in due)
+    chosen: list[StreamView] = []
+    frames = 0
+    for stream in due:
+        seconds = machine.costs.codec_seconds(len(chosen) + 1, frames + stream.pending)
+        if chosen and seconds > max(0.5 * _deadline(now, chosen[0], machine)[0], machine.costs.step_seconds(running)):
+            break
+        chosen.append(stream)
+        frames += stream.pending
+    return chosen
+
+
+def _viable(queue: Sequence[StreamView], inside: Sequence[StreamView], machine: Machine) -> int:
+    """How many more streams may enter such that all are served in time: model and detokenizer keep pace with playing."""
+    active = sum(s.prefill_left > 0 or _runs(s, machine) for s in inside)
+    more = 0
+    while more < machine.slots and _keeps_pace(active + more + 1, machine):
+        more += 1
+    return more if inside or more else 1  # a machine too slow for one still serves one
+
+
+def _keeps_pace(streams: int, machine: Machine) -> bool:
+    frame = 1 / machine.frame_rate
+    codec = machine.costs.codec_seconds(streams, streams * machine.chunk)
+    return machine.costs.step_seconds(streams) <= LOAD * frame and codec <= LOAD * machine.chunk * frame

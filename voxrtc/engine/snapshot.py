@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from voxrtc.engine.costs import Costs
 from voxrtc.engine.scheduler import Machine, StreamView
 from voxrtc.engine.stream import State, Stream
 from voxrtc.engine.worker import Worker
@@ -40,21 +41,26 @@ def view(stream: Stream, worker: Worker, now: float) -> StreamView:
         pending=len(piece.pending) if piece else 0,
         made=piece.made if piece else 0,
         slack=stream.slack(now),
+        ahead=stream.ahead(now),
     )
 
 
-def machine(worker: Worker, detokenizer_busy: bool) -> Machine:
-    """What the worker has room for."""
+def machine(worker: Worker, costs: Costs, detokenizer_busy: bool) -> Machine:
+    """What the worker has room for, and what work costs it."""
     detokenizer = worker.model.detokenizer
+    chunk = max(detokenizer.min_chunk, round(CHUNK_SECONDS * worker.model.frame_rate))
     return Machine(
         slots=worker.slots,
         pages=worker.cache.available,
         frame_rate=worker.model.frame_rate,
         lookahead=detokenizer.lookahead,
-        chunk=max(detokenizer.min_chunk, round(CHUNK_SECONDS * worker.model.frame_rate)),
+        min_chunk=detokenizer.min_chunk,
+        first_chunk=chunk,
+        chunk=chunk,
         prefill_tokens=PREFILL_TOKENS,
         max_ahead=MAX_AHEAD,
         detokenizer_busy=detokenizer_busy,
+        costs=costs,
     )
 
 

@@ -61,15 +61,17 @@ class Clock:
     played: float = 0.0  # seconds
     at: float = 0.0
     running: bool = False
+    taken: float | None = None  # by a listener that keeps what it gets; it cannot play more than that
 
     def report(self, playout: Playout) -> None:
         """Take a reading. Playing never goes back, so an older reading that comes late changes nothing."""
         if playout.at >= self.at and playout.played >= self.played:
-            self.played, self.at, self.running = playout.played, playout.at, playout.running
+            self.played, self.at, self.running, self.taken = playout.played, playout.at, playout.running, playout.taken
 
     def reading(self, now: float, delivered: float) -> float:
         """Seconds played by `now`, never more than were `delivered`."""
-        return min(delivered, self.played + (max(0.0, now - self.at) if self.running else 0.0))
+        there = delivered if self.taken is None else min(delivered, self.taken)
+        return min(there, self.played + (max(0.0, now - self.at) if self.running else 0.0))
 
 
 @dataclass
@@ -108,6 +110,10 @@ class Stream:
     def slack(self, now: float) -> float | None:
         """Seconds of sound that the listener still has to play; None before it was given any."""
         return None if self.chunks == 0 else self.delivered - self.clock.reading(now, self.delivered)
+
+    def ahead(self, now: float) -> float:
+        """Seconds of sound that were handed over and would be lost if the listener broke in."""
+        return self.delivered - (self.clock.reading(now, self.delivered) if self.clock.taken is None else self.clock.taken)
 
     def timing(self, now: float) -> Timing:
         """The stages up to its first chunk, which is made `now`."""

@@ -1,0 +1,86 @@
+"""What a step will cost, learned from what steps did cost. No torch: the simulator uses it too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import nnls
+
+CLIP = 2.0  # an observation counts as at most this much slower or faster than the size's typical one
+RATE = 0.1  # how fast a typical one follows
+AGE = 300  # observations after which what was learned of a size weighs half
+REFIT = 16  # observations between fits
+
+
+@dataclass
+class _Size:
+    """Work of about one size: what it typically costs, and when that was last seen."""
+
+    terms: tuple[float, ...]
+    seconds: float
+    seen: int
+    count: int = 1
+
+
+class LinearCost:
+    """Seconds as a constant and non-negative weights times terms.
+
+    Observations are kept as one typical value a size (powers of about 1.4), so that sizes seen often do not drown the
+    others, and one step that was held up by something else hardly moves anything. The weights are the least squares fit
+    of relative errors to those values.
+    """
+
+    def __init__(self, guess: Sequence[float]) -> None:
+        self.weights = list(guess)
+        self.count = 0
+        self._sizes: dict[tuple[int, ...], _Size] = {}
+
+    def predict(self, *terms: float) -> float:
+        """Seconds for these terms."""
+        return self.weights[0] + sum(w * x for w, x in zip(self.weights[1:], terms, strict=True))
+
+    def observe(self, seconds: float, *terms: float) -> None:
+        """Learn that this took `seconds`."""
+        self.count += 1
+        seconds = max(seconds, 1e-7)
+        key = tuple(round(2 * np.log2(1 + x)) for x in terms)
+        if size := self._sizes.get(key):
+            rate = max(RATE, 1 / (size.count + 1))
+            size.seconds += rate * (min(max(seconds, size.seconds / CLIP), size.seconds * CLIP) - size.seconds)
+            size.terms = tuple(old + rate * (new - old) for old, new in zip(size.terms, terms, strict=True))
+            size.seen, size.count = self.count, size.count + 1
+        else:
+            self._sizes[key] = _Size(terms, seconds, self.count)
+        if self.count % REFIT == 0 or self.count < REFIT:
+            self._fit()
+
+    def _fit(self) -> None:
+        """The old weights take part as faint observations, for terms that the work at hand says nothing about."""
+        rows, values = [], []
+        for size in self._sizes.values():
+            weight = 0.5 ** ((self.count - size.seen) / AGE) * min(1.0, size.count / 4) ** 0.5 / size.seconds
+            rows.append([weight, *(weight * x for x in size.terms)])
+            values.append(weight * size.seconds)
+        for i, weight in enumerate(self.weights):
+            faint = 0.03 / max(weight, 1e-7)
+            rows.append([faint if i == j else 0.0 for j in range(len(self.weights))])
+            values.append(faint * weight)
+        self.weights = nnls(np.array(rows), np.array(values))[0].tolist()
+
+
+@dataclass
+class Costs:
+    """A model on a machine. The guesses are a small model's on a CPU; calibration and work replace them."""
+
+    step: LinearCost = field(default_factory=lambda: LinearCost((4e-3, 5e-4, 5e-5)))  # 1, decoding streams, prompt tokens
+    codec: LinearCost = field(default_factory=lambda: LinearCost((2e-3, 2e-4, 2e-4)))  # 1, streams, frames
+
+    def step_seconds(self, streams: int, prompt_tokens: int = 0) -> float:
+        """One step of the language model."""
+        return self.step.predict(streams, prompt_tokens)
+
+    def codec_seconds(self, streams: int, frames: int) -> float:
+        """One call of the detokenizer for `frames` in all."""
+        return self.codec.predict(streams, frames)
