@@ -51,13 +51,17 @@ def straight(server: httpx.Client) -> list[np.ndarray]:
 def test_five_sentences_are_understood_and_undamaged(desk: Desk, server: httpx.Client, straight: list[np.ndarray]) -> None:
     """Word for word, and as clean as they left the engine."""
     underruns = media(server)["underruns"]
-    sounds = [ear.prepare(*desk.hear(text)) for text in SENTENCES]
+    sounds, waits = [], []
+    for text in SENTENCES:
+        sounds.append(ear.prepare(*desk.hear(text)))
+        waits.append(desk.page.evaluate("voxrtc.journey.total"))
     underruns = media(server)["underruns"] - underruns
     heard = [ear.transcribe(sound) for sound in sounds]
     rate = ear.wer(SENTENCES, heard)
     quality, reference = (np.mean([ear.plcmos(sound) for sound in each]) for each in (sounds, straight))
     figures = f"WER {rate:.1%}, PLCMOS {quality:.2f} (engine: {reference:.2f}), {concealed(desk):.2%} concealed, "
-    print(figures := figures + f"{underruns} underruns", *heard, sep="\n")
+    figures += f"{underruns} underruns, heard TTFA {waits[0]:.0f} ms with connecting, then {np.median(waits[1:]):.0f} ms"
+    print(figures, *heard, sep="\n")
     assert rate <= 0.05, heard
     assert quality >= reference - 0.3, figures
 

@@ -55,7 +55,7 @@ class Table:
 
 TABLES = {
     "lark": Table(
-        "measured on one AVX2 thread of a 2-core machine: eager step, streamed detokenizer",
+        "measured on one thread of a 2-core machine: eager step, streamed detokenizer",
         40, 15, 4, 8, (3.2e-3, 6.0e-4, 3e-5), (2.0e-3, 1.0e-4, 2.8e-4), slots=32,
     ),
     "orpheus-h100": Table(
