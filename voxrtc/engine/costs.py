@@ -33,6 +33,7 @@ class LinearCost:
     """
 
     def __init__(self, guess: Sequence[float]) -> None:
+        self._guess = list(guess)
         self.weights = list(guess)
         self.count = 0
         self._sizes: dict[tuple[int, ...], _Size] = {}
@@ -63,8 +64,8 @@ class LinearCost:
             weight = 0.5 ** ((self.count - size.seen) / AGE) * min(1.0, size.count / 4) ** 0.5 / size.seconds
             rows.append([weight, *(weight * x for x in size.terms)])
             values.append(weight * size.seconds)
-        for i, weight in enumerate(self.weights):
-            faint = 0.03 / max(weight, 1e-7)
+        for i, (weight, size) in enumerate(zip(self.weights, self._guess, strict=True)):
+            faint = 0.03 / max(size, 1e-9)
             rows.append([faint if i == j else 0.0 for j in range(len(self.weights))])
             values.append(faint * weight)
         self.weights = nnls(np.array(rows), np.array(values))[0].tolist()
