@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import nnls
 
-CLIP = 2.0  # an observation counts as at most this much slower or faster than the size's typical one
+CLIP = 1.25  # an observation counts as at most this much slower or faster than the size's typical one
 RATE = 0.1  # how fast a typical one follows
 AGE = 300  # observations after which what was learned of a size weighs half
 REFIT = 16  # observations between fits
@@ -64,8 +64,8 @@ class LinearCost:
             weight = 0.5 ** ((self.count - size.seen) / AGE) * min(1.0, size.count / 4) ** 0.5 / size.seconds
             rows.append([weight, *(weight * x for x in size.terms)])
             values.append(weight * size.seconds)
-        for i, (weight, size) in enumerate(zip(self.weights, self._guess, strict=True)):
-            faint = 0.03 / max(size, 1e-9)
+        for i, (weight, scale) in enumerate(zip(self.weights, self._guess, strict=True)):
+            faint = 0.03 / max(scale, 1e-9)
             rows.append([faint if i == j else 0.0 for j in range(len(self.weights))])
             values.append(faint * weight)
         self.weights = nnls(np.array(rows), np.array(values))[0].tolist()
