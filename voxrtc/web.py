@@ -15,7 +15,6 @@ import uvicorn
 from fastapi import FastAPI
 
 from voxrtc import cards
-from voxrtc.api import stats
 from voxrtc.api.app import build_app
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.engine.client import EngineClient, EngineLost
@@ -81,7 +80,6 @@ def _children(settings: Settings, engine_address: str, media_address: str) -> li
 
 def _app(engine: EngineClient, media: MediaClient, model: ModelInfo) -> FastAPI:
     app = build_app(engine, media)
-    app.include_router(stats.router(engine, media))
     mount_page(app, [model])
     return app
 

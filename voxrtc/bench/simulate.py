@@ -7,10 +7,10 @@ when the model is free, and its detokenizer call runs beside the step. Only time
 from __future__ import annotations
 
 import argparse
-import heapq
 import json
 import math
 import random
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -84,8 +84,6 @@ class _Stream:
     at: float = 0.0
     first: float | None = None
     stalls: list[float] = field(default_factory=list)
-    largest_gap: float = 0.0
-    ended: float | None = None
 
     @property
     def complete(self) -> bool:
@@ -147,7 +145,7 @@ class Simulation:
         self._table, self._policy = table, policy
         self._idle_machine, self._busy_machine = (table.machine(busy, first or None, chunk or None) for busy in (False, True))
         self._costs = table.costs()
-        self._arrivals = list(arrivals)
+        self._arrivals = deque(sorted(arrivals))
         self._live: dict[str, _Stream] = {}
         self._over: list[_Stream] = []
         self._codec: tuple[float, list[tuple[_Stream, int]]] | None = None
@@ -155,7 +153,6 @@ class Simulation:
 
     def run(self, horizon: float = math.inf) -> Outcome:
         """Until every stream is over, or past `horizon` with some unserved."""
-        heapq.heapify(self._arrivals)
         while (self._arrivals or self._live) and self._now < horizon:
             self._arrive()
             self._finish_codec()
@@ -182,7 +179,7 @@ class Simulation:
 
     def _arrive(self) -> None:
         while self._arrivals and self._arrivals[0][0] <= self._now:
-            at, frames = heapq.heappop(self._arrivals)
+            at, frames = self._arrivals.popleft()
             name = str(len(self._live) + len(self._over))
             self._live[name] = _Stream(name, at, frames)
 

@@ -10,6 +10,7 @@ import zmq
 import zmq.asyncio
 from zmq.utils.monitor import recv_monitor_message
 
+from voxrtc.engine.transport import CONNECTION, dealer
 from voxrtc.messages import (
     Answer,
     GetMediaStats,
@@ -40,11 +41,8 @@ class MediaClient:
     """Offers in, answers out. Make and use it on one running event loop; it finds a restarted process by itself."""
 
     def __init__(self, address: str) -> None:
-        self._socket = zmq.asyncio.Context.instance().socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing is queued for a process that is not there
-        self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.RECONNECT_IVL, 50)
-        monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._socket = dealer()
+        monitor = self._socket.get_monitor_socket(CONNECTION)
         self._socket.connect(address)
         self._connected = asyncio.Event()
         # By question; two may hang the same call up at once, and the first answer is for both.

@@ -109,9 +109,10 @@ def playout(now: float, streams: Sequence[StreamView], machine: Machine) -> Step
     """
     queue = _by_arrival(streams)
     inside = sorted((s for s in queue if s.admitted), key=lambda s: _deadline(now, s, machine))
-    chunks = (
-        [] if machine.detokenizer_busy else _most_urgent(now, [s for s in inside if _due(now, s, inside, machine)], machine)
-    )
+    chunks: list[StreamView] = []
+    if not machine.detokenizer_busy:
+        load = _load(inside, machine)
+        chunks = _most_urgent(now, [s for s in inside if _due(now, s, load, machine)], machine)
     return _plan(queue, inside, chunks, machine, admit=_viable(queue, inside, machine))
 
 
@@ -192,57 +193,63 @@ def _deadline(now: float, stream: StreamView, machine: Machine) -> tuple[float, 
     return left, stream.arrived, stream.id
 
 
-def _due(now: float, stream: StreamView, inside: Sequence[StreamView], machine: Machine) -> bool:
+@dataclass(frozen=True)
+class _Load:
+    """What a step and the detokenizer's service to everyone take at present; the same for all streams of a snapshot."""
+
+    step: float  # seconds of one with everyone who runs
+    reserve: float  # seconds that a chunk may take from when it is wanted
+    sustainable: int  # frames: the smallest chunk with which the detokenizer keeps up
+
+
+def _load(inside: Sequence[StreamView], machine: Machine) -> _Load:
+    """The reserve is a call that serves everyone, after one that is under way, both begun at the end of a step."""
+    step = machine.costs.step_seconds(max(1, _active(inside, machine)))
+    streams = max(1, sum(not s.prefill_left for s in inside))
+    call = machine.costs.codec_seconds(streams, streams * machine.min_chunk)
+    return _Load(step, call + 2 * step, _sustainable(streams, machine))
+
+
+def _active(inside: Sequence[StreamView], machine: Machine) -> int:
+    """Streams in a step."""
+    return sum(s.prefill_left > 0 or _runs(s, machine) for s in inside)
+
+
+def _sustainable(streams: int, machine: Machine) -> int:
+    """The smallest chunk, up to the ordinary one, with which the detokenizer needs at most `LOAD` of its time for everyone."""
+    size = machine.min_chunk
+    while size < machine.chunk and machine.costs.codec_seconds(streams, streams * size) > LOAD * size / machine.frame_rate:
+        size += 1
+    return size
+
+
+def _due(now: float, stream: StreamView, load: _Load, machine: Machine) -> bool:
     """Its chunk should be made now."""
     if stream.complete:
         return True
     fresh = stream.pending - _held(stream, machine)
     if stream.pending == 0 or fresh < machine.min_chunk:
         return False
-    return (
-        _starts(now, stream, fresh, inside, machine) if stream.slack is None else fresh >= _size(stream.slack, inside, machine)
-    )
+    if stream.slack is None:
+        return _starts(now, stream, fresh, load, machine)
+    return fresh >= _size(stream.slack, load, machine)
 
 
-def _starts(now: float, stream: StreamView, fresh: int, inside: Sequence[StreamView], machine: Machine) -> bool:
+def _starts(now: float, stream: StreamView, fresh: int, load: _Load, machine: Machine) -> bool:
     """Start gating: the first chunk goes out when it lasts until the next small one; with a margin while there is time."""
-    step = machine.costs.step_seconds(_running(inside, machine))
-    wait = machine.min_chunk * step + _reserve(inside, machine)
+    wait = machine.min_chunk * load.step + load.reserve
     late = now - stream.arrived + wait >= BUDGET
     return fresh / machine.frame_rate >= (1.0 if late else MARGIN) * wait
 
 
-def _size(slack: float, inside: Sequence[StreamView], machine: Machine) -> int:
+def _size(slack: float, load: _Load, machine: Machine) -> int:
     """Frames to wait for: by slack, between what the detokenizer can keep up with and what is efficient.
 
     Waiting for them may use half of the slack. Not less than can be sustained: shrinking chunks when all are late would
     only make everyone later.
     """
-    step = machine.costs.step_seconds(_running(inside, machine))
-    wanted = int(0.5 * max(0.0, slack - _reserve(inside, machine)) / step)
-    return max(_sustainable(inside, machine), min(wanted, LONG_CHUNK * machine.chunk))
-
-
-def _running(inside: Sequence[StreamView], machine: Machine) -> int:
-    """Streams in a step, at least 1."""
-    return max(1, sum(s.prefill_left > 0 or _runs(s, machine) for s in inside))
-
-
-def _reserve(inside: Sequence[StreamView], machine: Machine) -> float:
-    """Seconds that a chunk may take from when it is wanted: a call that serves everyone, after one that is under way, both
-    begun at the end of a step."""
-    streams = max(1, sum(not s.prefill_left for s in inside))
-    call = machine.costs.codec_seconds(streams, streams * machine.min_chunk)
-    return call + 2 * machine.costs.step_seconds(_running(inside, machine))
-
-
-def _sustainable(inside: Sequence[StreamView], machine: Machine) -> int:
-    """The smallest chunk, up to the ordinary one, with which the detokenizer needs at most `LOAD` of its time for everyone."""
-    streams = max(1, sum(not s.prefill_left for s in inside))
-    size = machine.min_chunk
-    while size < machine.chunk and machine.costs.codec_seconds(streams, streams * size) > LOAD * size / machine.frame_rate:
-        size += 1
-    return size
+    wanted = int(0.5 * max(0.0, slack - load.reserve) / load.step)
+    return max(load.sustainable, min(wanted, LONG_CHUNK * machine.chunk))
 
 
 def _most_urgent(now: float, due: Sequence[StreamView], machine: Machine) -> list[StreamView]:
@@ -264,8 +271,7 @@ def _most_urgent(now: float, due: Sequence[StreamView], machine: Machine) -> lis
 
 def _viable(queue: Sequence[StreamView], inside: Sequence[StreamView], machine: Machine) -> int:
     """How many more streams may enter such that all are served in time: model and detokenizer keep pace with playing."""
-    active = sum(s.prefill_left > 0 or _runs(s, machine) for s in inside)
-    more = 0
+    active, more = _active(inside, machine), 0
     while more < machine.slots and _keeps_pace(active + more + 1, machine):
         more += 1
     return more if inside or more else 1  # a machine too slow for one still serves one

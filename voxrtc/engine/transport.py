@@ -12,23 +12,31 @@ from zmq.utils.monitor import recv_monitor_message
 from voxrtc.engine.client import EngineLost
 from voxrtc.messages import EngineReply, EngineRequest, decode, encode
 
+CONNECTION = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED  # what to watch a `dealer` for
+
+
+def dealer() -> zmq.asyncio.Socket:
+    """A socket to another process of the program, which may not be there and may come back."""
+    socket = zmq.asyncio.Context.instance().socket(zmq.DEALER)
+    socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing is queued for a process that is not there
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.SNDHWM, 0)
+    socket.setsockopt(zmq.RCVHWM, 0)
+    socket.setsockopt(zmq.RECONNECT_IVL, 50)
+    return socket
+
 
 class ZmqTransport:
     """`engine.client.Transport` to an engine process. Connects by itself again when the process is restarted."""
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._socket = zmq.asyncio.Context.instance().socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing is queued for a process that is not there
-        self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.SNDHWM, 0)
-        self._socket.setsockopt(zmq.RCVHWM, 0)
-        self._socket.setsockopt(zmq.RECONNECT_IVL, 50)
+        self._socket = dealer()
         self._connected = False
         self._tasks: list[asyncio.Task[None]] = []
 
     def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None:
-        monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        monitor = self._socket.get_monitor_socket(CONNECTION)
         self._socket.connect(self._address)
         self._tasks = [asyncio.ensure_future(self._receive(on_reply)), asyncio.ensure_future(self._watch(monitor, on_lost))]
 
