@@ -122,7 +122,7 @@ class Bench:
     """An engine that is stepped by hand, and what it answered."""
 
     def __init__(
-        self, slots: int = 4, pages: int | None = None, page_size: int | None = 8, model: SpeechLM | None = None, **engine
+        self, slots: int = 4, pages: int | None = None, page_size: int = 8, model: SpeechLM | None = None, **engine
     ) -> None:  # type: ignore[no-untyped-def]
         self.now = 0.0
         self.worker = Worker(model or Toy(), slots, pages, page_size)

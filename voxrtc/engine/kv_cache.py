@@ -13,10 +13,10 @@ class OutOfPages(Exception):
 
 
 class PagedCache:
-    """Keys and values [layers, pages, page_size, kv_heads, head_dim], given out to slots in whole pages."""
+    """Keys and values [layers, pages, kv_heads, page_size, head_dim], given out to slots in whole pages."""
 
     def __init__(self, shape: CacheShape, slots: int, pages: int, page_size: int = 32) -> None:
-        size = (shape.layers, pages, page_size, shape.kv_heads, shape.head_dim)
+        size = (shape.layers, pages, shape.kv_heads, page_size, shape.head_dim)
         # numpy's zeros take memory from the machine when they are written to, torch's at once.
         self.keys, self.values = (torch.from_numpy(np.zeros(size, np.float32)) for _ in range(2))
         self.page_size, self.pages = page_size, pages

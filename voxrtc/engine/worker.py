@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from voxrtc.engine.attention import PagedSdpa
+from voxrtc.engine.attention import PagedAttention
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.sampling import SamplingTable
 from voxrtc.messages import Sampling
 from voxrtc.speechlm.base import Batch, Prompt, SpeechLM
+
+PAGE_SIZE = 128  # positions; smaller pages cost a few percent of a step, larger ones hold more memory than they use
 
 
 class BrokenStream(Exception):
@@ -41,13 +43,12 @@ class Chunk:
 class Worker:
     """Executes what the scheduler planned. Holds tensors by slot and knows nothing of listeners.
 
-    Without a `page_size` a page holds a whole stream, which suits a CPU: see `attention`. Memory that is not written to
-    is not taken from the machine.
+    Without a number of `pages` there are enough for all slots at their longest: memory that is not written to is not
+    taken from the machine.
     """
 
-    def __init__(self, model: SpeechLM, slots: int, pages: int | None = None, page_size: int | None = None) -> None:
+    def __init__(self, model: SpeechLM, slots: int, pages: int | None = None, page_size: int = PAGE_SIZE) -> None:
         self.model, self.slots = model, slots
-        page_size = page_size or model.cache.positions
         per_stream = -(-model.cache.positions // page_size)
         self.cache = PagedCache(model.cache, slots, pages or slots * per_stream, page_size)
         self.states = model.new_states(slots)
@@ -97,7 +98,7 @@ class Worker:
         for task in tasks:
             self.cache.grow(task.slot, task.start + task.count)
         slots, counts = [task.slot for task in tasks], [task.count for task in tasks]
-        attention = PagedSdpa(self.cache, slots, [task.start for task in tasks], counts)
+        attention = PagedAttention(self.cache, slots, [task.start for task in tasks], counts)
         hidden = self.model.forward(Batch(torch.tensor(slots), tuple(counts), attention.positions, attention), self.states)
         healthy = hidden.isfinite().all(-1).tolist()
         results: list[tuple[Tensor, bool] | Exception | None] = [

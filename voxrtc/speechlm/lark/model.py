@@ -14,6 +14,7 @@ from voxrtc.speechlm.base import Batch, CacheShape, Frames, InvalidRequest, Prom
 from voxrtc.speechlm.lark import text
 from voxrtc.speechlm.lark.detokenizer import LarkDetokenizer
 from voxrtc.speechlm.lark.network import LarkConfig, LarkNetwork
+from voxrtc.speechlm.layers.linear import pack
 from voxrtc.speechlm.weights import load_module, read_safetensors, tensors_under
 
 ADVANCE, UNITS = 0, slice(1, 5)  # codebooks: whether the pointer moves on; what the phoneme sounds like
@@ -56,6 +57,7 @@ class Lark(SpeechLM):
         tensors = read_safetensors(path)
         network = LarkNetwork(LarkConfig.from_json(config["network"]))
         load_module(network, tensors_under(tensors, "lm."), path)
+        pack(network)
         return cls(network.eval(), LarkDetokenizer(tensors), Sampling(**{**GREEDY, **config["sampling"]}))
 
     def split(self, text_: str) -> list[str]:
