@@ -145,6 +145,14 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     slack: float | None  # seconds of sound its listener still has to play; None before the first chunk
 
 
+class CostStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine has learned of one kind of work: milliseconds of a call, and more for each thing in it."""
+
+    call_ms: float
+    each_ms: dict[str, float]
+    observed: int  # calls
+
+
 class Stats(Message):
     """The engine's counters since it started, and its present load."""
 
@@ -157,8 +165,11 @@ class Stats(Message):
     cancelled: int
     failed: int
     frames_after_cancel: int
+    preempted: int
     kv_pages_used: int
     kv_pages: int
+    overhead: float  # share of its busy time that the engine's thread spent outside the model
+    costs: dict[str, CostStats]
     streams: list[StreamStats]
 
 

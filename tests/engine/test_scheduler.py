@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from voxrtc.engine.costs import Costs, LinearCost
 from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView, fifo, offline, playout, two_phase
 
-COSTS = Costs(LinearCost((4e-3, 5e-4, 3e-5)), LinearCost((2e-3, 1e-4, 3e-4)))
+COSTS = Costs(LinearCost((4e-3, 5e-4, 3e-5)), LinearCost((2e-3, 1e-4, 3e-4)), LinearCost((0.0, 0.0)))
 MACHINE = Machine(slots=6, pages=100, frame_rate=40, lookahead=15, min_chunk=4, first_chunk=8, chunk=8, prefill_tokens=64,
                   max_ahead=20, detokenizer_busy=False, costs=COSTS)  # fmt: skip
 VIEW = StreamView(id="a", arrived=0, admitted=True, pages=10, prefill_left=0, complete=False, pending=0, made=0, slack=None)
-SLOW = replace(MACHINE, costs=Costs(LinearCost((4e-3, 8e-3, 3e-5)), COSTS.codec))  # keeps pace with two streams
+SLOW = replace(MACHINE, costs=Costs(LinearCost((4e-3, 8e-3, 3e-5)), COSTS.codec, COSTS.depth))  # keeps pace with two streams
 all_policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
 
@@ -59,6 +59,34 @@ def test_limits_hold_and_nobody_overtakes_at_the_door(policy: Policy, streams: l
     assert not any(by_id[name].complete or by_id[name].prefill_left for name in plan.decode)
     assert all(count == by_id[name].pending and (count or by_id[name].complete) for name, count in plan.detokenize)
     assert not (busy and plan.detokenize)
+
+
+@all_policies
+@given(streams=snapshots(), pages=st.integers(0, 8), data=st.data())
+def test_pages_suffice_or_somebody_with_slack_gives_way(
+    policy: Policy, streams: list[StreamView], pages: int, data: st.DataObject
+) -> None:
+    machine, views = replace(MACHINE, pages=pages, page_size=8), []
+    for view in streams:
+        position = data.draw(st.integers(0, 40)) if view.admitted else 0
+        evicted = view.admitted and data.draw(st.booleans())
+        held = 0 if evicted else -(-position // 8)
+        views.append(
+            replace(view, position=position, evicted=evicted, held=held, pages=-(-position // 8) + 1 if evicted else view.pages)
+        )
+    by_id = {view.id: view for view in views}
+    plan = policy(10.0, views, machine)
+    grown = sum(
+        max(0, -(-(by_id[name].position + count) // 8) - by_id[name].held)
+        for name, count in [*plan.prefill, *((name, 1) for name in plan.decode)]
+    )
+    freed = sum(by_id[name].held for name in plan.preempt)
+    assert grown + sum(by_id[name].pages for name in plan.admit) <= pages + freed
+    running = {name for name, _ in plan.prefill} | set(plan.decode)
+    assert not running & set(plan.preempt) and not any(by_id[name].evicted for name in running)
+    assert not (plan.preempt and plan.admit), "what was given up is for those who run"
+    slack = {name: -1.0 if by_id[name].slack is None else by_id[name].slack for name in running | set(plan.preempt)}
+    assert all(slack[victim] >= slack[name] for victim in plan.preempt for name in running if by_id[name].held)
 
 
 @all_policies
@@ -148,7 +176,7 @@ def test_least_slack_first() -> None:
 
 def test_chunks_do_not_shrink_below_what_can_be_sustained() -> None:
     """When the detokenizer is the bottleneck, small chunks for all would make everyone later."""
-    costly = replace(MACHINE, costs=Costs(COSTS.step, LinearCost((4e-2, 1e-2, 1e-4))))
+    costly = replace(MACHINE, costs=Costs(COSTS.step, LinearCost((4e-2, 1e-2, 1e-4)), COSTS.depth))
     late = [replace(VIEW, id=f"l{i}", slack=0.0, made=50, pending=4) for i in range(6)]
     assert playout(9, late, costly).detokenize == ()
     assert playout(9, [replace(view, pending=8) for view in late], costly).detokenize
@@ -164,5 +192,5 @@ def test_who_cannot_be_served_in_time_waits_at_the_door() -> None:
     assert playout(9, [*playing, new], MACHINE).admit == ("new",)
     resting = [replace(view, slack=25.0, ahead=25.0) for view in playing]
     assert playout(9, [*resting, new], SLOW).admit == ("new",), "they need nothing for a while"
-    hopeless = replace(MACHINE, costs=Costs(LinearCost((1.0, 1.0, 0.0)), COSTS.codec))
+    hopeless = replace(MACHINE, costs=Costs(LinearCost((1.0, 1.0, 0.0)), COSTS.codec, COSTS.depth))
     assert playout(9, [new], hopeless).admit == ("new",), "one is always served"

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 from torch import Tensor
@@ -24,7 +25,7 @@ from voxrtc.engine.scheduler import Policy, StepPlan, playout
 from voxrtc.engine.snapshot import Counters, machine, stats, view
 from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Chunk as CodecChunk
-from voxrtc.engine.worker import Task, Worker
+from voxrtc.engine.worker import Step, Task, Worker
 from voxrtc.messages import (
     Cancel,
     Chunk,
@@ -49,6 +50,16 @@ WARM_UP = (1, 4, 16)  # streams at a time
 NAP = 0.02  # seconds between looks at streams that rest because they are far ahead of their listeners
 
 
+@dataclass(frozen=True)
+class Flight:
+    """A step under way, and whose it is."""
+
+    began: float
+    owners: list[tuple[Stream, Piece]]
+    tasks: list[Task]
+    step: Step
+
+
 class Engine:
     """One model served to many listeners. `submit` from any thread; everything else happens on the engine's own."""
 
@@ -68,6 +79,7 @@ class Engine:
         self.costs = Costs()
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._slots = list(range(worker.slots))
+        self._flights: deque[Flight] = deque()
         self._detokenizing = False
         self._on_crash = on_crash
         self._prompts, self._codec = executor("prompts"), executor("detokenizer")
@@ -130,46 +142,57 @@ class Engine:
             self._inbox.get()()
         now = self.clock()
         views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
-        plan = self.policy(now, views, machine(self.worker, self.costs, self._detokenizing))
-        if plan.idle:
+        plan = self.policy(now, views, machine(self.worker, self.costs, self.counters.prompt_share, self._detokenizing))
+        if plan.idle and not self._flights:
             return False
         self._execute(plan)
+        self.counters.busy += self.clock() - now
         return True
 
     def _execute(self, plan: StepPlan) -> None:
+        for name in plan.preempt:
+            stream = self.streams[name]
+            stream.evicted = self.worker.cache.evict(stream.slot)
+            self.counters.preempted += 1
         for name in plan.admit:
             self._admit(self.streams[name])
         if plan.detokenize:
             self._detokenize([(self.streams[name], count) for name, count in plan.detokenize])
         parts = [*plan.prefill, *((name, 1) for name in plan.decode)]
         if parts:
-            self._step([(self.streams[name], count) for name, count in parts])
+            self._launch([(self.streams[name], count) for name, count in parts])
+        while len(self._flights) > (self.worker.lag if parts else 0):
+            self._land(self._flights.popleft())
 
-    def _step(self, parts: list[tuple[Stream, int]]) -> None:
-        tasks = []
+    def _launch(self, parts: list[tuple[Stream, int]]) -> None:
+        began, tasks, owners = self.clock(), [], []
         for stream, count in parts:
             assert (piece := stream.piece) is not None, f"{stream.id} was planned without a prompt"
             tasks.append(Task(stream.slot, piece.position, count, samples=piece.position + count >= piece.prompt.length))
-            stream.first_step = stream.first_step or self.clock()
-        began = self.clock()
-        results = self.worker.step(tasks)
-        self.costs.step.observe(self.clock() - began, len(tasks), sum(task.count for task in tasks if task.count > 1))
-        self.counters.steps += 1
-        for (stream, count), result in zip(parts, results, strict=True):
+            owners.append((stream, piece))
+            piece.position += count
+            stream.first_step = stream.first_step or began
+        self._flights.append(Flight(began, owners, tasks, self.worker.launch(tasks)))
+
+    def _land(self, flight: Flight) -> None:
+        """Take what a step gave. What it gave for streams that left meanwhile is dropped."""
+        results, prompt_tokens = flight.step.results(), sum(task.count for task in flight.tasks if task.count > 1)
+        sampled = sum(isinstance(result, tuple) for result in results)
+        self.costs.stepped(self.clock() - flight.began, flight.step.seconds[1], len(flight.tasks), sampled, prompt_tokens)
+        self.counters.landed(flight.step.seconds, prompt_tokens, sampled)
+        for (stream, piece), result in zip(flight.owners, results, strict=True):
+            if stream.piece is not piece or piece.complete:
+                continue
             if isinstance(result, Exception):
                 self._fail(stream, result)
-            else:
-                self._advance(stream, count, result)
+            elif result:
+                self._sampled(stream, piece, *result)
 
-    def _advance(self, stream: Stream, count: int, sampled: tuple[Tensor, bool] | None) -> None:
-        assert stream.piece is not None
-        stream.piece.position += count
-        if sampled:
-            stream.piece.add(*sampled)
-            stream.frames += 1
-            stream.frame_times.append(self.clock())
-            stream.first_frame = stream.first_frame or stream.frame_times[-1]
-            self.counters.frames += 1
+    def _sampled(self, stream: Stream, piece: Piece, frame: Tensor, last: bool) -> None:
+        piece.add(frame, last)
+        stream.frames += 1
+        stream.frame_times.append(self.clock())
+        stream.first_frame = stream.first_frame or stream.frame_times[-1]
 
     # --- sound ---
 
@@ -230,7 +253,7 @@ class Engine:
             case GetModels():
                 reply(Models(call=request.call, models=[self.info]))
             case GetStats():
-                reply(stats(request.call, self.counters, self.streams.values(), self.worker, self.clock()))
+                reply(stats(request.call, self.counters, self.costs, self.streams.values(), self.worker, self.clock()))
 
     def _begin(self, request: Generate, reply: Reply, at: float) -> None:
         if refusal := self._refusal(request):
@@ -280,10 +303,14 @@ class Engine:
             return
         stream.pieces, stream.prepared = done.result()
         stream.prompt_ready = stream.prompt_ready or self.clock()
-        if self.worker.pages_for(stream.prepared) > self.worker.cache.pages:
+        if self.worker.most_pages(stream.prepared) > self.worker.cache.pages:
             self._fail(stream, InvalidRequest("This text needs more memory than the engine was given. Please shorten it."))
 
     def _admit(self, stream: Stream) -> None:
+        if stream.evicted:
+            self.worker.cache.restore(stream.slot, stream.evicted)
+            stream.evicted = None
+            return
         assert (prompt := stream.prepared) is not None
         try:
             self.worker.admit(self._slots[-1], prompt, stream.request.sampling, stream.seed, stream.frames)
@@ -308,7 +335,7 @@ class Engine:
         if stream.piece:
             self.worker.release(stream.slot, failed)
             self._slots.append(stream.slot)
-            stream.piece, stream.slot = None, -1
+            stream.piece, stream.slot, stream.evicted = None, -1, None
 
     def _fail(self, stream: Stream, error: BaseException) -> None:
         expected = isinstance(error, InvalidRequest)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from voxrtc.engine.kv_cache import Evicted
 from voxrtc.messages import EngineReply, Generate, Playout, Timing
 from voxrtc.speechlm.base import Prompt
 
@@ -88,6 +89,7 @@ class Stream:
     prepared: Prompt | None = None  # the next piece's prompt, waiting to be admitted
     piece: Piece | None = None  # the one that is in the engine, in `slot`
     slot: int = -1
+    evicted: Evicted | None = None  # what its pages held, while it is preempted
     clock: Clock = field(default_factory=Clock)
     frames: int = 0  # over all pieces
     frame_times: deque[float] = field(default_factory=lambda: deque(maxlen=8))
