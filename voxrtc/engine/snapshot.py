@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from voxrtc.engine.costs import Costs
+from voxrtc.engine.door import waiting
 from voxrtc.engine.scheduler import Machine, StreamView
 from voxrtc.engine.stream import State, Stream
 from voxrtc.engine.worker import Worker
@@ -42,6 +43,7 @@ def view(stream: Stream, worker: Worker, now: float) -> StreamView:
         made=piece.made if piece else 0,
         slack=stream.slack(now),
         ahead=stream.ahead(now),
+        head_start=stream.head_start,
     )
 
 
@@ -64,7 +66,7 @@ def machine(worker: Worker, costs: Costs, detokenizer_busy: bool) -> Machine:
     )
 
 
-def stats(call: int, sums: Counters, streams: Iterable[Stream], worker: Worker, now: float) -> Stats:
+def stats(call: int, sums: Counters, streams: Collection[Stream], worker: Worker, now: float) -> Stats:
     """The answer to `GetStats`."""
     return Stats(
         call=call,
@@ -78,5 +80,6 @@ def stats(call: int, sums: Counters, streams: Iterable[Stream], worker: Worker, 
         frames_after_cancel=sums.frames_after_cancel,
         kv_pages_used=worker.cache.used,
         kv_pages=worker.cache.pages,
+        waiting=waiting(streams),
         streams=[StreamStats(stream=s.id, state=s.state.value, frames=s.frames, slack=s.slack(now)) for s in streams],
     )
