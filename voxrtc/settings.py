@@ -28,7 +28,7 @@ class Settings(BaseSettings):
     model: str = Field("lark", description="the model to load and to speak with by default")
     policy: Literal["playout", "fifo", "two_phase", "offline"] = Field("playout", description="what the engine runs when")
     max_streams: int = Field(32, ge=1, description="streams the engine works on at a time; more wait")
-    max_waiting: int = Field(64, ge=0, description="streams that may wait; more are refused")
+    max_waiting: int = Field(64, ge=1, description="streams that may wait; more are refused")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")
     stun: str = Field(
         "", description="STUN url for peers beyond this machine's network; none by default: a silent one costs each call 1 s"

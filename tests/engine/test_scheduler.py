@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -36,6 +37,7 @@ def snapshots(draw: st.DrawFn) -> list[StreamView]:
             made=pending + draw(st.integers(0, 5)),
             slack=draw(st.none() | st.floats(0, 60)),
             ahead=draw(st.floats(0, 60)),
+            head_start=math.inf if admitted else draw(st.sampled_from([0.0, 60.0, math.inf])),
         )
         views.append(replace(view, complete=view.complete and not view.prefill_left))
     return views
@@ -50,7 +52,10 @@ def test_limits_hold_and_nobody_overtakes_at_the_door(policy: Policy, streams: l
     assert plan == policy(10.0, list(reversed(streams)), machine), "the order of the snapshot does not matter"
     assert len(plan.admit) + sum(view.admitted for view in streams) <= machine.slots
     assert sum(by_id[name].pages for name in plan.admit) <= machine.pages
-    waiting = sorted((view for view in streams if not view.admitted), key=lambda view: (view.arrived, view.id))
+    waiting = sorted(
+        (view for view in streams if not view.admitted),
+        key=lambda view: (view.arrived - view.head_start, view.arrived, view.id),
+    )
     assert list(plan.admit) == [view.id for view in waiting[: len(plan.admit)]]
     assert sum(count for _, count in plan.prefill) <= machine.prefill_tokens
     running = {name for name, _ in plan.prefill} | set(plan.decode) | {name for name, _ in plan.detokenize}
@@ -194,3 +199,15 @@ def test_who_cannot_be_served_in_time_waits_at_the_door() -> None:
     assert playout(9, [*resting, new], SLOW).admit == ("new",), "they need nothing for a while"
     hopeless = replace(MACHINE, costs=Costs(LinearCost((1.0, 1.0, 0.0)), COSTS.codec, COSTS.depth))
     assert playout(9, [new], hopeless).admit == ("new",), "one is always served"
+    nexts = [replace(new, id=f"n{i}", head_start=math.inf) for i in range(2)]
+    assert playout(9, [*playing, new, *nexts], SLOW).admit == ("n0", "n1"), "who speaks goes on, whatever it costs"
+
+
+@all_policies
+def test_a_head_start_counts_like_an_earlier_arrival(policy: Policy) -> None:
+    one = replace(MACHINE, slots=1)
+    early, late = (replace(VIEW, id=f"{at}", arrived=at, admitted=False) for at in (10, 50))
+    assert policy(60, [early, replace(late, head_start=39.9)], one).admit == ("10",)
+    assert policy(60, [early, replace(late, head_start=60.0)], one).admit == ("50",)
+    speaks = replace(late, id="speaks", head_start=math.inf)
+    assert policy(60, [replace(early, head_start=1e9), late, speaks], one).admit == ("speaks",)

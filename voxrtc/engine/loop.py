@@ -20,7 +20,7 @@ from functools import partial
 from torch import Tensor
 
 from voxrtc.engine.costs import Costs
-from voxrtc.engine.sampling import check
+from voxrtc.engine.door import Door, Stays
 from voxrtc.engine.scheduler import Policy, StepPlan, playout
 from voxrtc.engine.snapshot import Counters, machine, stats, view
 from voxrtc.engine.stream import Piece, State, Stream
@@ -73,10 +73,11 @@ class Engine:
         executor: Callable[[str], Executor] = lambda name: ThreadPoolExecutor(1, thread_name_prefix=name),
         on_crash: Callable[[], None] = lambda: None,
     ) -> None:
-        self.worker, self.info, self.policy, self.max_waiting, self.clock = worker, info, policy, max_waiting, clock
+        self.worker, self.info, self.policy, self.clock = worker, info, policy, clock
         self.streams: dict[str, Stream] = {}
         self.counters = Counters(born=clock())
         self.costs = Costs()
+        self.door = Door(info, worker.model, max_waiting)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._slots = list(range(worker.slots))
         self._flights: deque[Flight] = deque()
@@ -103,6 +104,7 @@ class Engine:
             if streams == 1:
                 self.costs = Costs()  # the slow one is no example
         self.counters = Counters(born=self.clock())
+        self.door.stays = Stays()  # people have more said than that
 
     def stop(self) -> None:
         """End after the present step; streams are left as they are."""
@@ -143,11 +145,12 @@ class Engine:
         now = self.clock()
         views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
         plan = self.policy(now, views, machine(self.worker, self.costs, self.counters.prompt_share, self._detokenizing))
-        if plan.idle and not self._flights:
-            return False
-        self._execute(plan)
-        self.counters.busy += self.clock() - now
-        return True
+        working = bool(self._flights) or not plan.idle
+        if working:
+            self._execute(plan)
+            self.counters.busy += self.clock() - now
+        self.door.tell(now, self.streams.values())
+        return working
 
     def _execute(self, plan: StepPlan) -> None:
         for name in plan.preempt:
@@ -256,30 +259,14 @@ class Engine:
                 reply(stats(request.call, self.counters, self.costs, self.streams.values(), self.worker, self.clock()))
 
     def _begin(self, request: Generate, reply: Reply, at: float) -> None:
-        if refusal := self._refusal(request):
+        if refusal := self.door.refusal(request, self.streams):
             self.counters.ended[State.FAILED] += 1
-            reply(Failed(stream=request.stream, code=refusal[0], message=refusal[1]))
+            reply(refusal)
             return
         seed = request.sampling.seed
         stream = Stream(request, reply, at, random.getrandbits(62) if seed is None else seed)
         self.streams[stream.id] = stream
         self._prepare(stream)
-
-    def _refusal(self, request: Generate) -> tuple[str, str] | None:
-        """Code and message of why a request is not taken."""
-        if request.stream in self.streams:
-            return "invalid_request", f"Stream {request.stream} exists already."
-        if request.model not in ("", self.info.name):
-            return "model_not_found", f"There is no model “{request.model}”. Loaded: {self.info.name}."
-        if request.voice not in self.worker.model.voices:
-            return "invalid_request", f"There is no voice “{request.voice}”. Voices: {', '.join(self.worker.model.voices)}."
-        if sum(stream.state is State.WAITING for stream in self.streams.values()) >= self.max_waiting:
-            return "busy", "All places are taken and the queue is full. Please try again in a few seconds."
-        try:
-            check(request.sampling)
-        except InvalidRequest as wrong:
-            return "invalid_request", str(wrong)
-        return None
 
     def _prepare(self, stream: Stream) -> None:
         """Have the next piece's prompt made."""
@@ -319,8 +306,8 @@ class Engine:
             return
         stream.slot, stream.prepared = self._slots.pop(), None
         stream.piece = Piece(prompt, self.worker.model.detokenizer.new_state(stream.seed + stream.frames))
-        if stream.state is State.WAITING:
-            stream.state = State.STARTING
+        if stream.entered is None:
+            stream.state, stream.entered = State.STARTING, self.clock()
         if stream.pieces:
             self._prepare(stream)
 
@@ -352,6 +339,8 @@ class Engine:
         del self.streams[stream.id]
         stream.state = state
         self.counters.ended[state] += 1
+        if stream.entered is not None:
+            self.door.stays.observe(self.clock() - stream.entered)
         self.counters.frames_after_cancel += frames_after_cancel
         if state is not State.FAILED:
             stream.reply(

@@ -18,7 +18,7 @@ from voxrtc.engine.loop import Engine
 from voxrtc.engine.scheduler import POLICIES
 from voxrtc.engine.worker import Worker
 from voxrtc.lifeline import die_with_parent
-from voxrtc.messages import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, decode, encode
+from voxrtc.messages import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, Queued, decode, encode
 from voxrtc.settings import Settings
 from voxrtc.speechlm import registry
 
@@ -66,8 +66,8 @@ class EngineServer:
 
     def _post(self, client: bytes, reply: EngineReply) -> None:
         """Called on the engine's thread, which may not touch the clients' socket: hence a socket between threads."""
-        stream = "" if not isinstance(reply, Chunk | Ended | Failed) else reply.stream
-        over = b"" if isinstance(reply, Chunk) else b"over"
+        stream = "" if not isinstance(reply, Queued | Chunk | Ended | Failed) else reply.stream
+        over = b"" if isinstance(reply, Queued | Chunk) else b"over"
         self._post_box.send_multipart([client, stream.encode(), over, encode(reply)])
 
     def _send(self, client: bytes, stream: bytes, over: bytes, data: bytes) -> None:

@@ -6,6 +6,7 @@ the VoxServe paper's (arXiv 2602.00269, section 4), `playout` ours, `offline` fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ class StreamView:
     position: int = 0  # tokens in the cache
     held: int = 0  # cache pages
     ahead: float = 0.0  # of the slack, seconds that an interruption would waste; fewer for a listener that keeps what it gets
+    head_start: float = 0.0  # seconds by which it goes before others; infinite for one that already speaks
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def playout(now: float, streams: Sequence[StreamView], machine: Machine) -> Step
     if not machine.detokenizer_busy:
         load = _load(inside, machine)
         chunks = _most_urgent(now, [s for s in inside if _due(now, s, load, machine)], load, machine)
-    return _plan(queue, inside, chunks, machine, admit=_viable(len(queue) - len(inside), inside, machine))
+    return _plan(queue, inside, chunks, machine, admit=_viable(queue, inside, machine))
 
 
 POLICIES: dict[str, Policy] = {"fifo": fifo, "two_phase": two_phase, "playout": playout, "offline": offline}
@@ -129,7 +131,8 @@ POLICIES: dict[str, Policy] = {"fifo": fifo, "two_phase": two_phase, "playout": 
 
 
 def _by_arrival(streams: Iterable[StreamView]) -> list[StreamView]:
-    return sorted(streams, key=lambda stream: (stream.arrived, stream.id))
+    """As they came, but for their head starts."""
+    return sorted(streams, key=lambda stream: (stream.arrived - stream.head_start, stream.arrived, stream.id))
 
 
 def _plan(
@@ -313,12 +316,17 @@ def _most_urgent(now: float, due: Sequence[StreamView], load: _Load, machine: Ma
     return chosen
 
 
-def _viable(waiting: int, inside: Sequence[StreamView], machine: Machine) -> int:
-    """How many of `waiting` streams may enter such that all are served in time: both model and detokenizer keep pace."""
+def _viable(queue: Sequence[StreamView], inside: Sequence[StreamView], machine: Machine) -> int:
+    """How many more streams may enter such that all are served in time: model and detokenizer keep pace with playing.
+
+    Who already speaks was promised that, and gets in for its next piece whatever costs look like now.
+    """
+    waiting = len(queue) - len(inside)
     active, more = _active(inside, machine), 0
     while more < waiting and _keeps_pace(active + more + 1, machine):
         more += 1
-    return more if inside or more else 1  # a machine too slow for one still serves one
+    promised = sum(not s.admitted and s.head_start == math.inf for s in queue)
+    return max(more, promised, 0 if inside else 1)  # a machine too slow for one still serves one
 
 
 def _keeps_pace(streams: int, machine: Machine) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from voxrtc.engine.costs import Costs, LinearCost
+from voxrtc.engine.door import waiting
 from voxrtc.engine.scheduler import Machine, StreamView
 from voxrtc.engine.stream import State, Stream
 from voxrtc.engine.worker import Worker
@@ -57,6 +58,7 @@ def view(stream: Stream, worker: Worker, now: float) -> StreamView:
         made=piece.made if piece else 0,
         slack=stream.slack(now),
         ahead=stream.ahead(now),
+        head_start=stream.head_start,
     )
 
 
@@ -88,7 +90,7 @@ def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy:
     )
 
 
-def stats(call: int, sums: Counters, costs: Costs, streams: Iterable[Stream], worker: Worker, now: float) -> Stats:
+def stats(call: int, sums: Counters, costs: Costs, streams: Collection[Stream], worker: Worker, now: float) -> Stats:
     """The answer to `GetStats`."""
     return Stats(
         call=call,
@@ -105,6 +107,7 @@ def stats(call: int, sums: Counters, costs: Costs, streams: Iterable[Stream], wo
         costs={name: _cost(kind) for name, kind in (("step", costs.step), ("depth", costs.depth), ("codec", costs.codec))},
         kv_pages_used=worker.cache.used,
         kv_pages=worker.cache.pages,
+        waiting=waiting(streams),
         streams=[StreamStats(stream=s.id, state=s.state.value, frames=s.frames, slack=s.slack(now)) for s in streams],
     )
 

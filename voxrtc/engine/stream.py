@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,8 +13,10 @@ import torch
 from torch import Tensor
 
 from voxrtc.engine.kv_cache import Evicted
-from voxrtc.messages import EngineReply, Generate, Playout, Timing
+from voxrtc.messages import EngineReply, Generate, Playout, Queued, Timing
 from voxrtc.speechlm.base import Prompt
+
+HEAD_START = 60.0  # seconds by which priority goes before others at the door; bounded, so that it can starve nobody
 
 
 class State(Enum):
@@ -95,6 +98,9 @@ class Stream:
     frame_times: deque[float] = field(default_factory=lambda: deque(maxlen=8))
     delivered: float = 0.0  # seconds of sound handed over
     chunks: int = 0
+    notice: Queued | None = None  # the last word to one who waits at the door
+    noticed: float = 0.0  # when that was
+    entered: float | None = None  # when its first piece was admitted
     prompt_ready: float = 0.0
     first_step: float = 0.0
     first_frame: float = 0.0
@@ -108,6 +114,13 @@ class Stream:
     def over(self) -> bool:
         """Nothing more will come of it."""
         return self.state in (State.DONE, State.CANCELLED, State.FAILED)
+
+    @property
+    def head_start(self) -> float:
+        """Seconds by which it goes before others at the door. Who is being listened to already goes before everyone."""
+        if self.entered is not None:
+            return math.inf
+        return HEAD_START if self.request.priority else 0.0
 
     def slack(self, now: float) -> float | None:
         """Seconds of sound that the listener still has to play; None before it was given any."""
