@@ -22,7 +22,7 @@ from torch import Tensor
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.sampling import check
 from voxrtc.engine.scheduler import Policy, StepPlan, playout
-from voxrtc.engine.snapshot import Counters, machine, stats, view
+from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, machine, stats, view
 from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Chunk as CodecChunk
 from voxrtc.engine.worker import Step, Task, Worker
@@ -69,11 +69,13 @@ class Engine:
         info: ModelInfo,
         policy: Policy = playout,
         max_waiting: int = 64,
+        chunks: ChunkSizes = DEFAULT_CHUNKS,
         clock: Callable[[], float] = time.monotonic,
         executor: Callable[[str], Executor] = lambda name: ThreadPoolExecutor(1, thread_name_prefix=name),
         on_crash: Callable[[], None] = lambda: None,
     ) -> None:
         self.worker, self.info, self.policy, self.max_waiting, self.clock = worker, info, policy, max_waiting, clock
+        self.chunks = chunks
         self.streams: dict[str, Stream] = {}
         self.counters = Counters(born=clock())
         self.costs = Costs()
@@ -142,7 +144,8 @@ class Engine:
             self._inbox.get()()
         now = self.clock()
         views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
-        plan = self.policy(now, views, machine(self.worker, self.costs, self.counters.prompt_share, self._detokenizing))
+        share = self.counters.prompt_share
+        plan = self.policy(now, views, machine(self.worker, self.costs, share, self._detokenizing, self.chunks))
         if plan.idle and not self._flights:
             return False
         self._execute(plan)
