@@ -13,11 +13,11 @@ from voxrtc.bench.workload import Request
 from voxrtc.engine.client import EngineClient
 from voxrtc.messages import Cancel, Generate, Playout
 
-USAGE = Usage(0.0, 100.0)
+USAGE = Usage(0.0, 100.0, 7.0)
 
 
 def judged(hearings: list[Hearing]) -> Figures:
-    return figures(1.0, hearings, 10.0, USAGE, Usage(1.0, 120.0))
+    return figures(1.0, hearings, 10.0, USAGE, Usage(1.0, 120.0, 9.0))
 
 
 def heard(scheduled: float, first: float, *later: float) -> Hearing:
@@ -42,6 +42,7 @@ async def test_everyone_is_heard_to_the_end_and_reports_a_clock() -> None:
     run = judged(hearings)
     assert (run.requests, run.errors, run.refused, run.unserved, run.passed) == (3, 1, 0, 0, False)
     assert run.viable_streams == run.viable_chunks == 1.0 and run.cpu_per_audio_second == pytest.approx(1 / 0.4)
+    assert run.others_cpu == pytest.approx(0.2)
 
 
 @pytest.mark.anyio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from voxrtc.bench.load import Hearing, listen
@@ -59,17 +59,19 @@ def together(hearings: Sequence[Hearing]) -> bool:
 
 
 async def capacity(seed: int, say: Callable[[str], None]) -> Capacity:
-    """Try numbers of streams until one more (or a few in a hundred) fails."""
+    """Try numbers of streams until a few in a hundred more fail."""
     steps = model_steps()
     say(f"model's steps: {steps}")
     (system,) = policy("playout")
     spacious = system.settings.model_copy(update={"max_streams": SLOTS, "max_waiting": SLOTS})
     search = Search(max(1.0, 0.7 * steps.bound), precision=1.03, lowest=1.0, highest=SLOTS)
-    async with running(type(system)(system.name, system.start, spacious)) as server:
+    outcomes: dict[int, bool] = {}
+    async with running(replace(system, settings=spacious)) as server:
         while not search.done:
             streams = round(search.rate)
-            await listen(server.client, [Request(0.0, text) for text in WARM_UP])
-            hearings = await listen(server.client, burst(streams, seed), stalled)
-            search.tell(together(hearings))
-            say(f"{streams} streams: {'sustained' if together(hearings) else 'not sustained'}")
-    return Capacity(round(search.good), steps)
+            if streams not in outcomes:
+                await listen(server.client, [Request(0.0, text) for text in WARM_UP])
+                outcomes[streams] = together(await listen(server.client, burst(streams, seed), stalled))
+                say(f"{streams} streams: {'sustained' if outcomes[streams] else 'not sustained'}")
+            search.tell(outcomes[streams])
+    return Capacity(max((n for n, sustained in outcomes.items() if sustained), default=0), steps)

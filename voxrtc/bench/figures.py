@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from voxrtc.bench.load import Hearing, passed
 from voxrtc.bench.player import on_time, replay
@@ -13,10 +13,11 @@ from voxrtc.bench.search import quantile
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process has used so far, and holds."""
+    """What a system's process has used so far, and holds."""
 
     cpu: float  # seconds
     rss: float  # MB
+    others: float  # CPU seconds of everything on the machine but this process and the bench
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class Figures:
     audio_per_second: float
     cpu_per_audio_second: float
     rss_mb: float
+    others_cpu: float  # cores that something else kept busy: figures are worth little where this is not about 0
+
+    def report(self) -> dict[str, float | None]:
+        """For programs. JSON knows no infinity: a time that nobody heard the end of is null."""
+        return {name: value if value is not None and math.isfinite(value) else None for name, value in asdict(self).items()}
 
 
 def figures(rate: float, hearings: Sequence[Hearing], seconds: float, before: Usage, after: Usage) -> Figures:
@@ -72,6 +78,7 @@ def figures(rate: float, hearings: Sequence[Hearing], seconds: float, before: Us
         audio_per_second=sound / seconds,
         cpu_per_audio_second=(after.cpu - before.cpu) / max(sound, 1e-9),
         rss_mb=after.rss,
+        others_cpu=(after.others - before.others) / seconds,
     )
 
 
@@ -97,6 +104,7 @@ COLUMNS = (
     ("audio/s", "audio_per_second", "{:.1f}", 1),
     ("CPU/audio", "cpu_per_audio_second", "{:.3f}", 1),
     ("RSS MB", "rss_mb", "{:.0f}", 1),
+    ("others", "others_cpu", "{:.2f}", 1),
 )  # heading, field, format, factor
 
 

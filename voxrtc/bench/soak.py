@@ -46,7 +46,7 @@ async def soak(rate: float, minutes: float, seed: int) -> dict[str, object]:
         memory.append(Memory((await server.client.stats()).finished, run.rss_mb))
     growth = memory[-1].rss_mb / memory[0].rss_mb
     print(f"{header()}\n{row(run)}", file=sys.stderr, flush=True)
-    return {**asdict(run), "memory": [asdict(reading) for reading in memory], "growth": growth}
+    return {**run.report(), "memory": [asdict(reading) for reading in memory], "growth": growth}
 
 
 def main(arguments: list[str]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,13 +69,14 @@ class Server:
     child: Child
 
     def usage(self) -> Usage:
-        """Of its process, from /proc."""
+        """Of its process and of the machine, from /proc."""
         assert self.child.process
-        folder = Path(f"/proc/{self.child.process.pid}")
-        user, system = (folder / "stat").read_text().rsplit(")", 1)[1].split()[11:13]
+        folder, ticks = Path(f"/proc/{self.child.process.pid}"), os.sysconf("SC_CLK_TCK")
+        cpu = sum(map(int, (folder / "stat").read_text().rsplit(")", 1)[1].split()[11:13])) / ticks
         pages = int((folder / "statm").read_text().split()[1])
-        ticks = os.sysconf("SC_CLK_TCK")
-        return Usage((int(user) + int(system)) / ticks, pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+        user, nice, system, _idle, _wait, *more = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
+        busy = (user + nice + system + sum(more)) / ticks
+        return Usage(cpu, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, busy - cpu - time.process_time())
 
     async def measure(self, rate: float, requests: Sequence[Request], give_up: GiveUp = never) -> Figures:
         """One run, after a short warm-up."""
