@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from voxrtc.engine.attention import PagedSdpa
 from voxrtc.engine.worker import Chunk, Task, Worker
@@ -56,7 +57,8 @@ def _steps(model: SpeechLM, streams: int) -> Steps:
         worker.admit(slot, prompt, Sampling(), seed=slot, step=0)
         worker.step([Task(slot, 0, prompt.length, samples=True)])
     slots = list(range(streams))
-    rows, counts, frames = torch.tensor(slots), (1,) * streams, []
+    rows, counts = torch.tensor(slots), (1,) * streams
+    frames: list[Tensor] = []
 
     def step() -> None:
         start = prompt.length + len(frames)

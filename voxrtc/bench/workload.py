@@ -44,7 +44,8 @@ def requests(rate: float, count: int, seed: int) -> list[Request]:
 
 def text_of(seconds: float, rng: random.Random) -> str:
     """Sentences that take about `seconds` to say, joined at random: to half of the shortest one, neither less nor more."""
-    shortest, chosen = len(_texts()[0]), []
+    shortest = len(_texts()[0])
+    chosen: list[str] = []
     room = round(seconds * CHARACTERS) + shortest // 2
     while not chosen or room >= shortest:
         chosen.append(rng.choice([text for text in _texts() if len(text) <= max(room, shortest)]))

@@ -58,8 +58,8 @@ class PlainServer:
                 stop = self._streams[request.stream] = threading.Event()
                 self._executor.submit(self._job, request, stop, time.monotonic(), reply)
             case Cancel():
-                if stop := self._streams.get(request.stream):
-                    stop.set()
+                if known := self._streams.get(request.stream):
+                    known.set()
             case GetModels():
                 self._answer(reply, Models(call=request.call, models=[self._info]))
             case GetStats():
