@@ -13,11 +13,11 @@ from voxrtc.bench.workload import Request
 from voxrtc.engine.client import EngineClient
 from voxrtc.messages import Cancel, Generate, Playout
 
-USAGE = Usage(0.0, 100.0, 7.0)
+USAGE = Usage(0.0, 100.0, 7.0, None)
 
 
 def judged(hearings: list[Hearing]) -> Figures:
-    return figures(1.0, hearings, 10.0, USAGE, Usage(1.0, 120.0, 9.0))
+    return figures(1.0, hearings, 10.0, USAGE, Usage(1.0, 120.0, 9.0, 0.1))
 
 
 def heard(scheduled: float, first: float, *later: float) -> Hearing:

@@ -28,7 +28,7 @@ def loaded() -> tuple[ModelInfo, Lark]:
 
 @pytest.mark.parametrize("chunk", [4, 32])
 def test_the_loop_makes_the_engines_sound(loaded: tuple[ModelInfo, Lark], chunk: int) -> None:
-    engine = Bench(page_size=None, model=loaded[1])
+    engine = Bench(model=loaded[1])
     engine.speak("a", TEXT, seed=5)
     engine.run()
     pcm = b"".join(reply.pcm for reply in engine.replies["a"] if isinstance(reply, Chunk))

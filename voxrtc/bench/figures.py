@@ -18,6 +18,7 @@ class Usage:
     cpu: float  # seconds
     rss: float  # MB
     others: float  # CPU seconds of everything on the machine but this process and the bench
+    overhead: float | None  # share of its busy time so far that the engine's thread spent outside the model
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Figures:
     audio_per_second: float
     cpu_per_audio_second: float
     rss_mb: float
+    overhead: float | None  # see `Usage`; a baseline does not say
     others_cpu: float  # cores that something else kept busy: figures are worth little where this is not about 0
 
     def report(self) -> dict[str, float | None]:
@@ -78,6 +80,7 @@ def figures(rate: float, hearings: Sequence[Hearing], seconds: float, before: Us
         audio_per_second=sound / seconds,
         cpu_per_audio_second=(after.cpu - before.cpu) / max(sound, 1e-9),
         rss_mb=after.rss,
+        overhead=after.overhead,
         others_cpu=(after.others - before.others) / seconds,
     )
 
@@ -104,6 +107,7 @@ COLUMNS = (
     ("audio/s", "audio_per_second", "{:.1f}", 1),
     ("CPU/audio", "cpu_per_audio_second", "{:.3f}", 1),
     ("RSS MB", "rss_mb", "{:.0f}", 1),
+    ("overhead %", "overhead", "{:.1f}", 100),
     ("others", "others_cpu", "{:.2f}", 1),
 )  # heading, field, format, factor
 

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from voxrtc.engine.attention import PagedSdpa
 from voxrtc.engine.worker import Chunk, Task, Worker
 from voxrtc.messages import Sampling
 from voxrtc.settings import Settings
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import Batch, SpeechLM
+from voxrtc.speechlm.base import SpeechLM
 
 BATCHES = (1, 4, 8, 16, 24, 32, 48, 64)
-STEPS, CALLS = 60, 8  # timed, of each size; the median counts
+STEPS, CALLS = 64, 12  # timed, of each size; the median counts
 CHUNK = 16  # frames of a call; larger ones are hardly cheaper
 TEXT = "The small boat drifted slowly past the island, and the fishermen on board watched the sun come up behind the mountains."
 
@@ -50,37 +49,25 @@ def model_steps() -> Steps:
     return max((_steps(model, streams) for streams in BATCHES), key=lambda steps: steps.bound)
 
 
-@torch.inference_mode()
 def _steps(model: SpeechLM, streams: int) -> Steps:
     worker, prompt = Worker(model, streams), model.preprocess(TEXT, model.voices[0])
     for slot in range(streams):
         worker.admit(slot, prompt, Sampling(), seed=slot, step=0)
-        worker.step([Task(slot, 0, prompt.length, samples=True)])
-    slots = list(range(streams))
-    rows, counts = torch.tensor(slots), (1,) * streams
+        worker.launch([Task(slot, 0, prompt.length, samples=True)])
     frames: list[Tensor] = []
-
-    def step() -> None:
-        start = prompt.length + len(frames)
-        for slot in slots:
-            worker.cache.grow(slot, start + 1)
-        attention = PagedSdpa(worker.cache, slots, [start] * streams, list(counts))
-        hidden = model.forward(Batch(rows, counts, attention.positions, attention), worker.states)
-        frames.append(model.sample(hidden, rows, worker.states, worker.sampling.sampler(slots)).codes)
-
-    seconds = _median(step, STEPS)
-    states = [model.detokenizer.new_state(slot) for slot in slots]
-    codes = torch.stack(frames[-CHUNK:])
-    chunks = [Chunk(codes[:, slot], states[slot], final=False) for slot in slots]
-    call = _median(lambda: worker.detokenize(chunks), CALLS)
-    return Steps(streams, seconds * model.frame_rate, call * model.frame_rate / CHUNK)
+    seconds: list[float] = []  # without what the worker does around the model
+    for position in range(prompt.length, prompt.length + STEPS):
+        step = worker.launch([Task(slot, position, 1, samples=True) for slot in range(streams)])
+        frames.append(torch.stack([result[0] for result in step.results() if isinstance(result, tuple)]))
+        seconds.append(sum(step.seconds))
+    states = [model.detokenizer.new_state(slot) for slot in range(streams)]
+    chunks = [Chunk(codes, state, final=False) for codes, state in zip(torch.stack(frames[-CHUNK:], 1), states, strict=True)]
+    calls = [_seconds(lambda: worker.detokenize(chunks)) for _ in range(CALLS)]
+    model_second = statistics.median(seconds) * model.frame_rate
+    return Steps(streams, model_second, statistics.median(calls) * model.frame_rate / CHUNK)
 
 
-def _median(work: Callable[[], object], times: int) -> float:
-    """Seconds of one, after a few to warm up."""
-    taken = []
-    for _ in range(times + 4):
-        began = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken[4:])
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began

@@ -110,7 +110,7 @@ class _Stream:
     def view(self, now: float) -> StreamView:
         return StreamView(
             self.id, self.arrived, self.admitted, 0, self.prefill_left, self.complete, self.pending, self.made, self.slack(now),
-            self.slack(now) or 0.0,
+            ahead=self.slack(now) or 0.0,
         )  # fmt: skip
 
 
@@ -220,7 +220,8 @@ class Simulation:
 
 def arrivals(rate: float, seconds: float, table: Table, seed: int, bursts: bool = False) -> list[tuple[float, int]]:
     """Poisson arrivals (in bursts of five, if wanted) of utterances: half of them 1-4 s, half 1-15 s."""
-    rng, now, made = random.Random(seed), 0.0, []
+    rng, now = random.Random(seed), 0.0
+    made: list[tuple[float, int]] = []
     while True:
         now += rng.expovariate(rate / (5 if bursts else 1))
         if now >= seconds:

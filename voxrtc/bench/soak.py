@@ -36,7 +36,7 @@ async def soak(rate: float, minutes: float, seed: int) -> dict[str, object]:
                 finished = (await server.client.stats()).finished
                 due = FIRST if not memory else EVERY * (memory[-1].requests // EVERY + 1)
                 if finished >= due:
-                    memory.append(Memory(finished, server.usage().rss))
+                    memory.append(Memory(finished, (await server.usage()).rss))
                     print(f"{finished} requests: {memory[-1].rss_mb:.0f} MB", file=sys.stderr, flush=True)
                 await asyncio.sleep(0.5)
 

@@ -68,23 +68,25 @@ class Server:
     client: EngineClient
     child: Child
 
-    def usage(self) -> Usage:
-        """Of its process and of the machine, from /proc."""
+    async def usage(self) -> Usage:
+        """Of its process and of the machine, from /proc, and what it says of itself."""
         assert self.child.process
         folder, ticks = Path(f"/proc/{self.child.process.pid}"), os.sysconf("SC_CLK_TCK")
         cpu = sum(map(int, (folder / "stat").read_text().rsplit(")", 1)[1].split()[11:13])) / ticks
         pages = int((folder / "statm").read_text().split()[1])
         user, nice, system, _idle, _wait, *more = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
         busy = (user + nice + system + sum(more)) / ticks
-        return Usage(cpu, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, busy - cpu - time.process_time())
+        others = busy - cpu - time.process_time()
+        stats = await self.client.stats()
+        return Usage(cpu, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, others, stats.overhead if stats.steps else None)
 
     async def measure(self, rate: float, requests: Sequence[Request], give_up: GiveUp = never) -> Figures:
         """One run, after a short warm-up."""
         await listen(self.client, [Request(0.0, text) for text in WARM_UP])
-        loop, before = asyncio.get_running_loop(), self.usage()
+        loop, before = asyncio.get_running_loop(), await self.usage()
         began = loop.time()
         hearings = await listen(self.client, requests, give_up)
-        return figures(rate, hearings, loop.time() - began, before, self.usage())
+        return figures(rate, hearings, loop.time() - began, before, await self.usage())
 
 
 @contextlib.asynccontextmanager
