@@ -22,7 +22,7 @@ from torch import Tensor
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import Door, Stays
 from voxrtc.engine.scheduler import Policy, StepPlan, playout
-from voxrtc.engine.snapshot import Counters, machine, stats, view
+from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, machine, stats, view
 from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Chunk as CodecChunk
 from voxrtc.engine.worker import Step, Task, Worker
@@ -69,11 +69,12 @@ class Engine:
         info: ModelInfo,
         policy: Policy = playout,
         max_waiting: int = 64,
+        chunks: ChunkSizes = DEFAULT_CHUNKS,
         clock: Callable[[], float] = time.monotonic,
         executor: Callable[[str], Executor] = lambda name: ThreadPoolExecutor(1, thread_name_prefix=name),
         on_crash: Callable[[], None] = lambda: None,
     ) -> None:
-        self.worker, self.info, self.policy, self.clock = worker, info, policy, clock
+        self.worker, self.info, self.policy, self.chunks, self.clock = worker, info, policy, chunks, clock
         self.streams: dict[str, Stream] = {}
         self.counters = Counters(born=clock())
         self.costs = Costs()
@@ -144,7 +145,8 @@ class Engine:
             self._inbox.get()()
         now = self.clock()
         views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
-        plan = self.policy(now, views, machine(self.worker, self.costs, self.counters.prompt_share, self._detokenizing))
+        share = self.counters.prompt_share
+        plan = self.policy(now, views, machine(self.worker, self.costs, share, self._detokenizing, self.chunks))
         working = bool(self._flights) or not plan.idle
         if working:
             self._execute(plan)

@@ -18,6 +18,17 @@ PREFILL_TOKENS = 512
 LATELY = 2000  # frames over which `prompt_share` is a running mean
 
 
+@dataclass(frozen=True)
+class ChunkSizes:
+    """Frames of chunks in policies of fixed sizes; 0 is `CHUNK_SECONDS`."""
+
+    first: int = 0
+    later: int = 0
+
+
+DEFAULT_CHUNKS = ChunkSizes()
+
+
 @dataclass
 class Counters:
     """Sums since the engine was `born`."""
@@ -69,7 +80,7 @@ def _pages_to_enter(stream: Stream, worker: Worker) -> int:
     return min(worker.cache.pages_for(stream.prepared.length) + 1, worker.cache.pages) if stream.prepared else 0
 
 
-def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy: bool) -> Machine:
+def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy: bool, sizes: ChunkSizes) -> Machine:
     """What the worker has room for, and what work costs it."""
     detokenizer = worker.model.detokenizer
     chunk = max(detokenizer.min_chunk, round(CHUNK_SECONDS * worker.model.frame_rate))
@@ -80,8 +91,8 @@ def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy:
         frame_rate=worker.model.frame_rate,
         lookahead=detokenizer.lookahead,
         min_chunk=detokenizer.min_chunk,
-        first_chunk=chunk,
-        chunk=chunk,
+        first_chunk=sizes.first or chunk,
+        chunk=sizes.later or chunk,
         prefill_tokens=PREFILL_TOKENS,
         prompt_share=prompt_share,
         max_ahead=MAX_AHEAD,
