@@ -48,7 +48,7 @@ def _settings(**changed: object) -> Settings:
 def policy(name: str) -> list[System]:
     """Our engine under a policy, once for each size of chunks that is to be tried."""
     sizes = FIXED if name in ("fifo", "two_phase") else ((0, 0),)
-    return [System(name, 5.0, _settings(policy=name, first_chunk=first, chunk=chunk)) for first, chunk in sizes]
+    return [System(name, 8.0, _settings(policy=name, first_chunk=first, chunk=chunk)) for first, chunk in sizes]
 
 
 def baseline(name: str) -> list[System]:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from voxrtc.bench.baselines.plain import serve
 
-THREADS = 2  # of torch; 8.7 times real time, against 8.1 with one
+THREADS = 1  # of torch; two are a little faster alone, but crawl as soon as anything else wants a core
 
 if __name__ == "__main__":
     serve(ThreadPoolExecutor(1), THREADS)

@@ -36,7 +36,7 @@ from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import InvalidRequest, pcm16
 from voxrtc.speechlm.lark.model import Lark
 
-CHUNK = 32  # frames; of 4, 8, 16 and 32 the most sound a second, 8.7 times real time, and the first in 0.14 s
+CHUNK = 32  # frames; of 4, 8, 16 and 32 the most sound a second, and the first of it in 0.14 s
 
 log = logging.getLogger(__name__)
 Reply = Callable[[EngineReply], None]

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from voxrtc.bench.baselines.plain import serve
 
-THREADS = 2  # of torch; three requests at a time are spoken at 9.2 times real time, against 8.6 with one
+THREADS = 1  # of torch; with two, requests that run at a time get in each other's way
 REQUESTS = 1000  # at a time; more than any run has
 
 if __name__ == "__main__":
