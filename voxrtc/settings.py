@@ -29,7 +29,7 @@ class Settings(BaseSettings):
     policy: Literal["playout", "fifo", "two_phase", "offline"] = Field("playout", description="what the engine runs when")
     first_chunk: int = Field(0, ge=0, description="frames of a stream's first chunk where the policy has fixed sizes; 0: 0.2 s")
     chunk: int = Field(0, ge=0, description="frames of its later chunks; 0: 0.2 s")
-    max_streams: int = Field(96, ge=1, description="streams the engine works on at a time; more wait")
+    max_streams: int = Field(64, ge=1, description="streams the engine works on at a time; more wait")
     max_waiting: int = Field(64, ge=1, description="streams that may wait; more are refused")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")
     stun: str = Field(

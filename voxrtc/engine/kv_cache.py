@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,8 +32,7 @@ class PagedCache:
 
     def __init__(self, shape: CacheShape, slots: int, pages: int, page_size: int = 32) -> None:
         size = (shape.layers, pages, shape.kv_heads, page_size, shape.head_dim)
-        # numpy's zeros take memory from the machine when they are written to, torch's at once.
-        self.keys, self.values = (torch.from_numpy(np.zeros(size, np.float32)) for _ in range(2))
+        self.keys, self.values = torch.zeros(size), torch.zeros(size)  # takes its memory at once: then no load can make it grow
         self.page_size, self.pages = page_size, pages
         self.table = torch.zeros(slots, self.pages_for(shape.positions), dtype=torch.long)  # page ids, by slot and order
         self._free = list(range(pages))[::-1]  # lowest first, so that few streams lie close together

@@ -74,8 +74,8 @@ class Worker:
     `lag` says how many steps may be under way before the results of the first are looked at. A device that computes beside
     the host is to have its next step before it is done with one; a CPU computes in the call, so nothing is gained.
 
-    Without a number of `pages` there are enough for all slots at their longest: memory that is not written to is not
-    taken from the machine.
+    Without a number of `pages` there are half of what all slots would need at their longest, since hardly any stream ever
+    gets there; a stream that gets none gives way to others for a while (see `scheduler`).
     """
 
     lag = 0
@@ -90,7 +90,7 @@ class Worker:
     ) -> None:
         self.model, self.slots, self.clock = model, slots, clock
         per_stream = -(-model.cache.positions // page_size)
-        self.cache = PagedCache(model.cache, slots, pages or slots * per_stream, page_size)
+        self.cache = PagedCache(model.cache, slots, pages or max(per_stream, slots * per_stream // 2), page_size)
         self.states = model.new_states(slots)
         self.sampling = SamplingTable(slots)
 

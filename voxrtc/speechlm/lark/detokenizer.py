@@ -24,6 +24,7 @@ STEPS = 2  # of 12.5 ms, in a frame
 UNITS = 4
 FEATURES, DIM, HIDDEN = 130, 256, 768  # 128 of text, then pitch and energy
 KERNEL, BLOCKS = 7, 8
+MOST_ROWS = 1024  # of a call that is not out of the ordinary
 PAD = KERNEL // 2
 SCALE = 1 / 5  # of pitch and energy in the features
 
@@ -106,7 +107,7 @@ class Decoder(nn.Module):
         self.entrance = nn.Linear(KERNEL * FEATURES, DIM)
         self.entrance.weight = nn.Parameter(self.conv_in.weight.transpose(1, 2).flatten(1))
         self.entrance.bias = self.conv_in.bias
-        pack(self)
+        pack(self, MOST_ROWS)
 
     def _enter(self, windows: Windows) -> Tensor:
         """n windows of [KERNEL, FEATURES] -> [n, DIM]."""

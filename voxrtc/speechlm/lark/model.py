@@ -19,6 +19,7 @@ from voxrtc.speechlm.weights import load_module, read_safetensors, tensors_under
 
 ADVANCE, UNITS = 0, slice(1, 5)  # codebooks: whether the pointer moves on; what the phoneme sounds like
 GREEDY = dict(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
+MOST_ROWS = 512  # of a step that is not out of the ordinary
 RECENT = 32  # frames that the repetition penalty looks back on
 
 
@@ -57,7 +58,7 @@ class Lark(SpeechLM):
         tensors = read_safetensors(path)
         network = LarkNetwork(LarkConfig.from_json(config["network"]))
         load_module(network, tensors_under(tensors, "lm."), path)
-        pack(network)
+        pack(network, MOST_ROWS)
         return cls(network.eval(), LarkDetokenizer(tensors), Sampling(**{**GREEDY, **config["sampling"]}))
 
     def split(self, text_: str) -> list[str]:
