@@ -297,3 +297,19 @@ def test_stats_tell_how_many_wait() -> None:
     bench.step()
     stats = bench.replies["stats"][0]
     assert stats.waiting == 2 and len(stats.streams) == 3  # type: ignore[union-attr]
+
+
+def test_a_full_queue_refuses_without_waiting_for_a_step() -> None:
+    bench = Bench(slots=1, max_waiting=1)
+    bench.speak("a", "abc")
+    bench.step()
+    bench.step()
+    asked = Generate(stream="c", text="abc", accepted=0.0)
+    assert bench.engine.refusal(asked) is None
+    bench.speak("b", "abc")
+    bench.step()
+    refusal = bench.engine.refusal(asked)
+    assert refusal is not None and refusal.code == "busy" and refusal.stream == "c"
+    assert bench.engine.refusal(Generate(stream="d", text="abc", accepted=0.0, priority=True)) is None
+    bench.run()
+    assert bench.engine.refusal(asked) is None

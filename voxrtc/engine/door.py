@@ -53,6 +53,7 @@ class Door:
 
     def __init__(self, info: ModelInfo, model: SpeechLM, max_waiting: int) -> None:
         self.stays = Stays()
+        self._line = (0, 0.0)  # how many waited at the latest look, and the turnover then
         self._info, self._model, self._max_waiting = info, model, max_waiting
 
     def refusal(self, request: Generate, streams: Mapping[str, Stream]) -> Failed | None:
@@ -69,26 +70,32 @@ class Door:
             check(request.sampling)
         except InvalidRequest as wrong:
             return _failed(request, "invalid_request", str(wrong))
-        return None if request.priority else self._busy(request, streams.values())
+        return self.full(request)
 
     def tell(self, now: float, streams: Iterable[Stream]) -> None:
         """Tell those who wait where they stand, if that is news to them."""
         streams = list(streams)
+        self.look(streams)
         line = sorted((s for s in streams if s.state is State.WAITING and s.prepared), key=_turn)
-        turnover = self._turnover(streams) if line else 0.0
+        turnover = self._line[1]
         for position, stream in enumerate(line, 1):
             notice = Queued(stream=stream.id, position=position, wait=position * turnover)
             if _is_news(now, stream, notice):
                 stream.notice, stream.noticed = notice, now
                 stream.reply(notice)
 
-    def _busy(self, request: Generate, streams: Iterable[Stream]) -> Failed | None:
-        """The refusal of a full queue, which says for how long it would have been waited in."""
+    def look(self, streams: Iterable[Stream]) -> None:
+        """Take stock of who waits."""
         streams = list(streams)
-        if (count := waiting(streams)) < self._max_waiting:
+        self._line = (count := waiting(streams), self._turnover(streams) if count else 0.0)
+
+    def full(self, request: Generate) -> Failed | None:
+        """The refusal of a full queue, which says for how long it would have been waited in. By the latest look, any thread."""
+        count, turnover = self._line
+        if request.priority or count < self._max_waiting:
             return None
         shortest, longest = RETRY
-        seconds = min(max((count + 1) * self._turnover(streams), shortest), longest)
+        seconds = min(max((count + 1) * turnover, shortest), longest)
         inwards = "a second" if seconds <= 1 else f"{math.ceil(seconds)} seconds"
         message = f"The queue is full ({count} waiting). Please try again in about {inwards}."
         return _failed(request, "busy", message, seconds)

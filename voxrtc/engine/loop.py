@@ -118,10 +118,19 @@ class Engine:
         """Hand in a request. `reply` is called on the engine's thread and must not block."""
         self._inbox.put(partial(self._take, request, reply, self.clock()))
 
+    def refusal(self, request: Generate) -> Failed | None:
+        """From any thread: the refusal of a full queue, at once and not only after the present step."""
+        if refusal := self.door.full(request):
+            self._inbox.put(self._refused)
+        return refusal
+
     # --- the loop ---
 
     def _stop(self) -> None:
         self._stopping = True
+
+    def _refused(self) -> None:
+        self.counters.ended[State.FAILED] += 1
 
     def _run(self) -> None:
         try:
@@ -261,8 +270,9 @@ class Engine:
                 reply(stats(request.call, self.counters, self.costs, self.streams.values(), self.worker, self.clock()))
 
     def _begin(self, request: Generate, reply: Reply, at: float) -> None:
+        self.door.look(self.streams.values())
         if refusal := self.door.refusal(request, self.streams):
-            self.counters.ended[State.FAILED] += 1
+            self._refused()
             reply(refusal)
             return
         seed = request.sampling.seed

@@ -33,6 +33,9 @@ class Submits(Protocol):
     def submit(self, request: EngineRequest, reply: Reply) -> None:
         """Called on the server's thread. `reply` may be called from any one thread at a time."""
 
+    def refusal(self, request: Generate) -> Failed | None:
+        """Called on the server's thread: why a request need not even be submitted, if that is known."""
+
 
 class EngineServer:
     """Carries messages between clients' sockets and the engine's thread. Make it before the engine is started."""
@@ -70,6 +73,9 @@ class EngineServer:
             log.error("a client sent no message of ours: %s", error)
             return
         if isinstance(request, Generate):
+            if refusal := self._engine.refusal(request):
+                self._send(client, b"", b"over", encode(refusal))
+                return
             self._owners[request.stream] = client
         self._engine.submit(request, lambda reply: self._post(client, reply))
 

@@ -284,10 +284,13 @@ def _due(now: float, stream: StreamView, load: _Load, machine: Machine) -> bool:
 
 
 def _starts(now: float, stream: StreamView, fresh: int, load: _Load, machine: Machine) -> bool:
-    """Start gating: the first chunk goes out when it lasts until the next small one; with a margin while there is time."""
-    wait = machine.min_chunk * load.step + load.reserve
-    late = now - stream.arrived + wait >= BUDGET
-    return fresh / machine.frame_rate >= (1.0 if late else MARGIN) * wait
+    """Start gating: the first chunk goes out when it lasts until the next small one, with a margin.
+
+    The margin is given up only to stay within the budget; who waited for longer than that at the door is to start well.
+    """
+    wait, waited = machine.min_chunk * load.step + load.reserve, now - stream.arrived
+    hurry = waited < BUDGET <= waited + wait
+    return fresh / machine.frame_rate >= (1.0 if hurry else MARGIN) * wait
 
 
 def _size(slack: float, load: _Load, machine: Machine) -> int:

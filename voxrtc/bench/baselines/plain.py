@@ -65,6 +65,9 @@ class PlainServer:
             case GetStats():
                 self._answer(reply, self._stats(request.call))
 
+    def refusal(self, request: Generate) -> None:
+        """Nobody is refused."""
+
     def _job(self, request: Generate, stop: threading.Event, received: float, reply: Reply) -> None:
         try:
             over: Ended | Failed = self._speak(request, stop, received, reply)
