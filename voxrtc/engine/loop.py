@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 Reply = Callable[[EngineReply], None]
 
-WARM_UP = (1, 4, 16)  # streams at a time
+WARM_UP = (1, 4, 16, 64)  # streams at a time; the most also has working memory reach about its final size
 NAP = 0.02  # seconds between looks at streams that rest because they are far ahead of their listeners
 
 
