@@ -140,7 +140,7 @@ def test_tiny_utterances_come_out_with_the_final_call(detokenizer: LarkDetokeniz
 def test_a_frame_comes_out_when_its_lookahead_is_there(detokenizer: LarkDetokenizer) -> None:
     state, codes = detokenizer.new_state(0), utterance(1 + detokenizer.lookahead)
     ready = sum(len(detokenizer.decode([frame[None]], [state], [False])[0]) for frame in codes)
-    assert ready >= detokenizer.samples_per_frame
+    assert ready >= detokenizer.samples_per_group
 
 
 def test_an_empty_utterance_is_silent(detokenizer: LarkDetokenizer) -> None:
