@@ -141,8 +141,8 @@ class Bench:
 
         self.engine._advance = spy  # type: ignore[method-assign]
 
-    def speak(self, stream: str, text: str, **settings) -> None:  # type: ignore[no-untyped-def]
-        request = Generate(stream=stream, text=text, accepted=self.now, sampling=Sampling(**settings))
+    def speak(self, stream: str, text: str, voice: str = "default", **settings) -> None:  # type: ignore[no-untyped-def]
+        request = Generate(stream=stream, text=text, voice=voice, accepted=self.now, sampling=Sampling(**settings))
         self.send(request, stream)
 
     def send(self, request, stream: str) -> None:  # type: ignore[no-untyped-def]

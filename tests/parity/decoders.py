@@ -16,7 +16,9 @@ SHAPE = dict(
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE, tie_word_embeddings=False),
     "qwen2": Qwen2Config(**SHAPE, tie_word_embeddings=False, rms_norm_eps=1e-6),
-    "qwen3": Qwen3Config(**SHAPE, head_dim=12, tie_word_embeddings=True, rope_parameters={"rope_theta": 1e6, "rope_type": "default"}),
+    "qwen3": Qwen3Config(
+        **SHAPE, head_dim=12, tie_word_embeddings=True, rope_parameters={"rope_theta": 1e6, "rope_type": "default"}
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -57,8 +58,9 @@ def record(golden: Path) -> None:
     keep = golden / "orpheus"
     model = saved(CONFIG, keep, torch.bfloat16, shard="4MB")
     train_tokenizer().save(str(keep / "tokenizer.json"), pretty=False)
-    prompts = [prompt(keep, text, VOICES[i % len(VOICES)]) for i, text in enumerate(TEXTS)]
-    told = [{"text": t, "voice": VOICES[i % len(VOICES)], "ids": p} for i, (t, p) in enumerate(zip(TEXTS, prompts, strict=True))]
+    spoken = list(zip(TEXTS, itertools.cycle(VOICES)))
+    prompts = [prompt(keep, *said) for said in spoken]
+    told = [{"text": text, "voice": voice, "ids": ids} for (text, voice), ids in zip(spoken, prompts, strict=True)]
     write_json(keep / "prompts.json", told)
     codes = torch.arange(26) * 1009 % CODES
     ids = torch.cat((torch.tensor(prompts[1]), FIRST + CODES * (torch.arange(26) % SLOTS) + codes))
@@ -109,4 +111,3 @@ def train_tokenizer() -> Tokenizer:
         single=f"{begin} $A", pair=f"{begin} $A {begin} $B", special_tokens=[(begin, marks[begin])]
     )
     return tokenizer
-

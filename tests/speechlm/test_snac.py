@@ -1,0 +1,155 @@
+"""SNAC's decoder: whole sound equals the oracle's, streamed sound equals whole sound."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tests.tiny import GOLDEN, write
+from voxrtc.speechlm.codecs.snac import NOISE, Snac
+from voxrtc.speechlm.weights import WeightsError
+
+CHUNKS = st.lists(st.integers(0, 5), min_size=1, max_size=8)  # frames; the last one is final
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write("snac", tmp_path_factory.mktemp("snac"))
+
+
+@pytest.fixture(scope="module")
+def snac(folder: Path) -> Snac:
+    return Snac.load(folder)
+
+
+def utterance(frames: int, seed: int = 0) -> Tensor:
+    """Random codes [frames, 7]."""
+    return torch.randint(4096, (frames, 7), generator=torch.Generator().manual_seed(seed))
+
+
+def whole(snac: Snac, codes: Tensor, seed: int = 0) -> Tensor:
+    """One call, alone."""
+    return snac.decode([codes], [snac.new_state(seed)], [True])[0]
+
+
+@pytest.mark.parametrize("chunks", [[8], [1] * 8, [3, 0, 4, 1]])
+def test_sound_is_the_oracles(snac: Snac, chunks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    golden = load_file(GOLDEN / "snac" / "golden.safetensors")
+    monkeypatch.setattr(snac, "noise", lambda block, starts, counts: golden[f"noise.{block}"].float()[starts[0] :][: counts[0]])
+    state = snac.new_state(0)
+    parts = golden["codes"].split(chunks)
+    streamed = [snac.decode([part], [state], [i + 1 == len(parts)])[0] for i, part in enumerate(parts)]
+    assert golden["samples"].abs().max() > 0.1
+    assert (torch.cat(streamed) - golden["samples"]).abs().max() <= 1e-5, "the interface promises 1e-4"
+
+
+@settings(max_examples=40)
+@given(chunks=CHUNKS, seed=st.integers(0, 2**62))
+def test_any_chunking_equals_one_call(snac: Snac, chunks: list[int], seed: int) -> None:
+    codes, state, streamed, given_frames = utterance(sum(chunks)), snac.new_state(seed), [], 0
+    for i, part in enumerate(codes.split(chunks)):
+        last, given_frames = i + 1 == len(chunks), given_frames + len(part)
+        streamed += snac.decode([part], [state], [last])
+        assert sum(map(len, streamed)) == max(0, 2048 * given_frames - (0 if last else snac.lag))
+    expected = whole(snac, codes, seed)
+    assert len(expected) == 2048 * len(codes)
+    assert not len(expected) or (torch.cat(streamed) - expected).abs().max() <= 1e-5
+
+
+@settings(max_examples=25)
+@given(streams=st.lists(st.tuples(st.integers(0, 4), CHUNKS), min_size=2, max_size=4))
+def test_streams_that_join_and_leave_do_not_disturb_each_other(snac: Snac, streams: list[tuple[int, list[int]]]) -> None:
+    codes = [utterance(sum(chunks), seed=i) for i, (_, chunks) in enumerate(streams)]
+    parts = [part.split(chunks) for part, (_, chunks) in zip(codes, streams, strict=True)]
+    states = [snac.new_state(i) for i in range(len(streams))]
+    streamed: list[list[Tensor]] = [[] for _ in streams]
+    for call in range(13):
+        turn = {i: call - join for i, (join, chunks) in enumerate(streams) if 0 <= call - join < len(chunks)}
+        if not turn:
+            continue
+        final = [k + 1 == len(parts[i]) for i, k in turn.items()]
+        sounds = snac.decode([parts[i][k] for i, k in turn.items()], [states[i] for i in turn], final)
+        for i, sound in zip(turn, sounds, strict=True):
+            streamed[i].append(sound)
+    for i, sounds in enumerate(streamed):
+        expected = whole(snac, codes[i], seed=i)
+        assert len(torch.cat(sounds)) == len(expected)
+        assert not len(expected) or (torch.cat(sounds) - expected).abs().max() <= 1e-5
+
+
+def test_noise_is_gaussian_and_hangs_on_seed_and_column_alone(snac: Snac) -> None:
+    a = snac.noise(3, [1000, 5], [20_000, 10])
+    assert abs(float(a[:20_000].mean())) < 0.03 and abs(float(a[:20_000].std()) - 1) < 0.03
+    assert torch.equal(a[20_000:], snac.noise(3, [5], [10]))
+    assert torch.equal(snac.noise(0, [NOISE - 3], [6])[3:], snac.noise(0, [0], [3]))
+    codes = utterance(4)
+    assert torch.equal(whole(snac, codes, 1), whole(snac, codes, 1))
+    assert not torch.equal(whole(snac, codes, 1), whole(snac, codes, 2))
+
+
+def test_a_call_that_fails_moves_no_state(snac: Snac) -> None:
+    codes, states = utterance(6), [snac.new_state(0), snac.new_state(0)]
+    bad = codes.clone()
+    bad[4, 2] = 4096
+    first = snac.decode([codes[:3], codes[:3]], states, [False, False])
+    with pytest.raises(IndexError):
+        snac.decode([codes[3:], bad[3:]], states, [True, True])
+    rest = snac.decode([codes[3:]], states[:1], [True])
+    assert (torch.cat((first[0], rest[0])) - whole(snac, codes)).abs().max() <= 1e-5
+
+
+def test_an_ended_stream_takes_no_more(snac: Snac) -> None:
+    state = snac.new_state(0)
+    snac.decode([utterance(1)], [state], [True])
+    with pytest.raises(AssertionError):
+        snac.decode([utterance(1)], [state], [False])
+
+
+def test_what_it_declares(snac: Snac) -> None:
+    assert (snac.samples_per_group, snac.lookahead, snac.lag) == (2048, 3, 4757)
+
+
+def test_safetensors_and_old_names_load_alike(folder: Path, snac: Snac, tmp_path: Path) -> None:
+    """torch wrote a normed weight as `weight_g` and `weight_v` before it called them parametrizations."""
+    new = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    names = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v"}
+    old = {}
+    for name, tensor in new.items():
+        for long, short in names.items():
+            name = name.replace(long, short)
+        old[name] = tensor
+    save_file(old, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text((folder / "config.json").read_text())
+    assert torch.equal(whole(Snac.load(tmp_path), utterance(5)), whole(snac, utterance(5)))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda t: t.pop("decoder.model.7.bias"), r"missing decoder\.model\.7\.bias"),
+        (lambda t: t.update({"decoder.model.9.bias": torch.zeros(1)}), r"surplus decoder\.model\.9\.bias"),
+        (lambda t: t.update({"decoder.model.6.alpha": torch.ones(1, 3, 1)}), r"decoder\.model\.6\.alpha is \[1, 3, 1\]"),
+        (lambda t: t.pop("decoder.model.1.parametrizations.weight.original0"), r"decoder\.model\.1\.weight_g"),
+    ],
+)
+def test_a_broken_checkpoint_is_told_by_name(folder: Path, tmp_path: Path, change, told: str) -> None:  # type: ignore[no-untyped-def]
+    write("snac", tmp_path)
+    tensors = torch.load(tmp_path / "pytorch_model.bin", weights_only=True)
+    change(tensors)
+    torch.save(tensors, tmp_path / "pytorch_model.bin")
+    with pytest.raises(WeightsError, match=told):
+        Snac.load(tmp_path)
+
+
+def test_a_snac_of_another_make_is_refused(folder: Path, tmp_path: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "sampling_rate": 44_100, "vq_strides": [8, 4, 2, 1]}))
+    with pytest.raises(WeightsError, match="sampling_rate is 44100, not 24000; vq_strides"):
+        Snac.load(tmp_path)
