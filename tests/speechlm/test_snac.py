@@ -109,3 +109,13 @@ def test_a_snac_of_another_make_is_refused(folder: Path, tmp_path: Path) -> None
     (tmp_path / "config.json").write_text(json.dumps({**config, "sampling_rate": 44_100, "vq_strides": [8, 4, 2, 1]}))
     with pytest.raises(WeightsError, match="sampling_rate is 44100, not 24000; vq_strides"):
         Snac.load(tmp_path)
+
+
+def test_big_calls_are_cut_but_sound_the_same(snac: Snac) -> None:
+    frames = [70, 0, 31, 2, 33, 64]
+    codes = [utterance(count, seed=i) for i, count in enumerate(frames)]
+    together = snac.decode(codes, [snac.new_state(i) for i in range(6)], [True] * 6)
+    for i, sound in enumerate(together):
+        expected = whole(snac, codes[i], seed=i)
+        assert len(sound) == len(expected) == 2048 * frames[i]
+        assert not len(sound) or (sound - expected).abs().max() <= 1e-5

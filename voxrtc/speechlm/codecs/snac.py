@@ -7,7 +7,7 @@ crossfaded. Noise is part of the model: see `Snac.noise`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, prod
 from pathlib import Path
@@ -24,6 +24,7 @@ BOOKS = ((0,), (1, 4), (2, 3, 5, 6))  # of a frame's seven codes, those of each 
 LATENTS = 4  # in a frame: the finest codebook has one code each, the coarsest one for all of them
 KERNEL, DILATIONS = 7, (1, 3, 9)
 PAD = KERNEL // 2
+AT_ONCE = 32  # frames: bounds memory, and tensors above 32 MB, which the C library returns each time, cost twice the time
 NOISE = 524_287  # prime; 22 s of the fastest noise, far longer than a repetition that can be heard
 
 
@@ -180,6 +181,18 @@ class Snac(nn.Module, Detokenizer):
         final call `samples_per_group * n`.
         """
         assert len(frames) == len(states) == len(final) and not any(state.ended for state in states)
+        moved = [replace(state) for state in states]  # if anything fails, nothing has happened
+        samples: list[list[Tensor]] = [[] for _ in states]
+        for portion in _portions([len(new) for new in frames]):
+            part = [frames[i][first:end] for i, first, end in portion]
+            last = [final[i] and end == len(frames[i]) for i, _, end in portion]
+            for (i, *_), made in zip(portion, self._decode(part, [moved[i] for i, *_ in portion], last), strict=True):
+                samples[i].append(made)
+        for state, new in zip(states, moved, strict=True):
+            state.kept, state.passed, state.ended = new.kept, new.passed, new.ended
+        return [torch.cat(parts) for parts in samples]
+
+    def _decode(self, frames: Sequence[Tensor], states: Sequence[StreamState], final: Sequence[bool]) -> Sequence[Tensor]:
         call = Call(states, [LATENTS * len(new) for new in frames], final)
         x = call.extend(self._latents(torch.cat(list(frames))), 2 * PAD, PAD)
         x = _mix(self.enter, call.inside(_slide(self.spread, x)))
@@ -188,7 +201,7 @@ class Snac(nn.Module, Detokenizer):
         x = call.extend(x, 2 * PAD, PAD)
         samples = call.inside(_slide(self.leave, self.snake(x)))[0].tanh()
         call.commit()
-        return list(samples.split(call.counts))
+        return samples.split(call.counts)
 
     def noise(self, block: int, starts: list[int], counts: list[int]) -> Tensor:
         """Gaussian noise [sum(counts)] of a block's columns, `counts[i]` from number `starts[i]` on.
@@ -203,6 +216,21 @@ class Snac(nn.Module, Detokenizer):
         """[n, 7] -> [latent_dim, LATENTS * n]."""
         parts = [book(codes[:, list(at)].flatten()) for book, at in zip(self.books, BOOKS, strict=True)]
         return sum(part.repeat_interleave(LATENTS // len(at), 1) for part, at in zip(parts, BOOKS, strict=True))
+
+
+def _portions(counts: Sequence[int]) -> list[list[tuple[int, int, int]]]:
+    """Cut streams of `counts` frames into calls of at most `AT_ONCE`, each a list of (stream, first frame, end)."""
+    calls: list[list[tuple[int, int, int]]] = [[]]
+    room = AT_ONCE
+    for i, count in enumerate(counts):
+        for first in range(0, max(1, count), AT_ONCE):
+            size = min(AT_ONCE, count - first)
+            if size > room:
+                calls.append([])
+                room = AT_ONCE
+            calls[-1].append((i, first, first + size))
+            room -= size
+    return calls
 
 
 def _lag(rates: Sequence[int]) -> int:

@@ -27,7 +27,7 @@ class StreamState:
 
 
 class Call:
-    """One call on its way through the layers. States move when all is done, by `commit`."""
+    """One call on its way through the layers. The states move on when all is done, by `commit`."""
 
     def __init__(self, states: Sequence[StreamState], counts: list[int], final: Sequence[bool]) -> None:
         self._states, self._final = states, final
