@@ -55,7 +55,7 @@ def _scaling(rope: dict[str, Any]) -> RopeScaling | None:
 
 def decoder_table(config: DecoderConfig, ours: str, theirs: str) -> dict[str, tuple[str, ...]]:
     """Names in a `Decoder` under prefix `ours` -> names on disk under prefix `theirs`, for `weights.load_module`."""
-    table = {f"{ours}norm.weight": (f"{theirs}norm.weight",)}
+    table: dict[str, tuple[str, ...]] = {f"{ours}norm.weight": (f"{theirs}norm.weight",)}
     for layer in range(config.layers):
         mine, block = f"{ours}blocks.{layer}.", f"{theirs}layers.{layer}."
         for kind in ("weight", "bias") if config.qkv_bias else ("weight",):

@@ -115,9 +115,10 @@ class Orpheus(SpeechLM):
 
         `dtype` is that of the backbone; SNAC stays in float32. Raises `WeightsError`.
         """
-        if not (folder / "tokenizer.json").exists():
-            raise WeightsError(f"{folder / 'tokenizer.json'} is missing. Check the model's folder.")
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        try:
+            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as broken:  # the library raises nothing more precise
+            raise WeightsError(f"{folder / 'tokenizer.json'} cannot be read ({broken}). Fetch it again.") from broken
         return cls(Network.load(folder, dtype), tokenizer, OrpheusDetokenizer(Snac.load(folder / "snac")), voices)
 
     def split(self, text: str) -> list[str]:

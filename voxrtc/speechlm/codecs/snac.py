@@ -45,9 +45,12 @@ class SnacConfig:
         wrong = [f"{name} is {values.get(name)}, not {value}" for name, value in made.items() if values.get(name) != value]
         if wrong:
             raise WeightsError(f"This SNAC is not the one for 24 kHz: {'; '.join(wrong)}.")
-        latent_dim = values.get("latent_dim") or values["encoder_dim"] * 2 ** len(values["encoder_rates"])
-        rates = tuple(values["decoder_rates"])
-        return cls(latent_dim, values["decoder_dim"], rates, values["codebook_size"], values["codebook_dim"])
+        try:
+            latent_dim = values.get("latent_dim") or values["encoder_dim"] * 2 ** len(values["encoder_rates"])
+            rates = tuple(values["decoder_rates"])
+            return cls(latent_dim, values["decoder_dim"], rates, values["codebook_size"], values["codebook_dim"])
+        except KeyError as missing:
+            raise WeightsError(f"SNAC's config.json says nothing of {missing}.") from missing
 
 
 class Snake(nn.Module):
