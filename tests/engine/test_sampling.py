@@ -84,7 +84,7 @@ def test_settings_belong_to_a_slot() -> None:
     table.set(1, Sampling(), DEFAULTS, seed=2, step=0)
     logits = torch.tensor([[0.0, 3.0], [3.0, 0.0]])
     assert table.sampler([0, 1])(logits, 0).tolist() == [1, 0]
-    table.advance([1])
+    table.sampler([1]).advance()
     assert table.step.tolist() == [0, 1]
 
 

@@ -122,24 +122,23 @@ class Bench:
     """An engine that is stepped by hand, and what it answered."""
 
     def __init__(
-        self, slots: int = 4, pages: int | None = None, page_size: int | None = 8, model: SpeechLM | None = None, **engine
+        self, slots: int = 4, pages: int | None = None, page_size: int = 8, model: SpeechLM | None = None, **engine
     ) -> None:  # type: ignore[no-untyped-def]
         self.now = 0.0
-        self.worker = Worker(model or Toy(), slots, pages, page_size)
+        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now)
         self.engine = Engine(self.worker, INFO, clock=lambda: self.now, executor=lambda name: Inline(), **engine)
         self.replies: dict[str, list[EngineReply]] = {}
         self.codes: dict[str, list[list[int]]] = {}
         self._record()
 
     def _record(self) -> None:
-        advance = self.engine._advance
+        sampled = self.engine._sampled
 
-        def spy(stream, count, sampled):  # type: ignore[no-untyped-def]
-            if sampled:
-                self.codes.setdefault(stream.id, []).append(sampled[0].tolist())
-            advance(stream, count, sampled)
+        def spy(stream, piece, frame, last):  # type: ignore[no-untyped-def]
+            self.codes.setdefault(stream.id, []).append(frame.tolist())
+            sampled(stream, piece, frame, last)
 
-        self.engine._advance = spy  # type: ignore[method-assign]
+        self.engine._sampled = spy  # type: ignore[method-assign]
 
     def speak(self, stream: str, text: str, voice: str = "default", **settings) -> None:  # type: ignore[no-untyped-def]
         request = Generate(stream=stream, text=text, voice=voice, accepted=self.now, sampling=Sampling(**settings))

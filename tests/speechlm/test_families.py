@@ -32,7 +32,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def alone(model: SpeechLM, text: str, **sampling) -> Bench:  # type: ignore[no-untyped-def]
-    bench = Bench(page_size=None, model=model)
+    bench = Bench(model=model)
     bench.speak(text, text, **sampling)
     bench.run()
     return bench
@@ -82,7 +82,7 @@ def test_a_seed_is_one_speech(model: SpeechLM) -> None:
 
 
 def test_a_used_slot_is_as_good_as_a_fresh_one(model: SpeechLM) -> None:
-    bench = Bench(slots=1, page_size=None, model=model)
+    bench = Bench(slots=1, model=model)
     bench.speak("before", "Would you like some tea?", seed=9)
     bench.run()
     bench.speak("after", TEXT, seed=1)

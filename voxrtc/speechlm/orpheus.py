@@ -37,6 +37,7 @@ END = CODES  # the code that stands for STOP
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 FRAMES = 350  # of a piece at most: 30 s. A model that does not find its end is stopped in proportion to the text
 FRAMES_AT_LEAST, FRAMES_A_TOKEN = 48, 5
+ROOM = FRAMES + 1  # a further step may be under way when the limit is found
 PROMPT = TEXT_TOKENS + 16  # positions
 
 
@@ -91,7 +92,7 @@ class OrpheusStates:
     length: Tensor  # [slots] of the prompt
     token: Tensor  # [slots] id of the latest token
     made: Tensor  # [slots] tokens of speech so far
-    history: Tensor  # [slots, SLOTS, FRAMES] codes so far, by slot in the frame; -1 where there is none
+    history: Tensor  # [slots, SLOTS, ROOM] codes so far, by slot in the frame; -1 where there is none
 
 
 class Orpheus(SpeechLM):
@@ -143,7 +144,7 @@ class Orpheus(SpeechLM):
 
     def new_states(self, slots: int) -> OrpheusStates:
         count = torch.zeros(slots, dtype=torch.long)
-        history = torch.full((slots, SLOTS, FRAMES), -1)
+        history = torch.full((slots, SLOTS, ROOM), -1)
         return OrpheusStates(torch.zeros(slots, PROMPT, dtype=torch.long), count, count.clone(), count.clone(), history)
 
     def admit(self, states: OrpheusStates, slot: int, prompt: Prompt) -> None:

@@ -49,10 +49,12 @@ class DecoderBlock(nn.Module):
     def forward(self, x: Tensor, rope: Tensor, attention: Attention) -> Tensor:
         """`x` [..., dim] and `rope` [..., 2, head_dim / 2], one row a position; any leading shape the attention takes."""
         qkv = self.qkv(self.attention_norm(x)).unflatten(-1, (-1, self.head_dim))
-        q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], dim=-2)
+        turned, v = qkv.split([self.heads + self.kv_heads, self.kv_heads], dim=-2)
         if self.qk_norm:
-            q, k = self.q_norm(q), self.k_norm(k)
-        seen = attention.attend(self.layer, rotate(q, rope), rotate(k, rope), v)
+            q, k = turned.split([self.heads, self.kv_heads], dim=-2)
+            turned = torch.cat((self.q_norm(q), self.k_norm(k)), dim=-2)
+        q, k = rotate(turned, rope).split([self.heads, self.kv_heads], dim=-2)
+        seen = attention.attend(self.layer, q, k, v)
         x = x + self.output(seen.flatten(-2))
         gate, up = self.gate_up(self.ffn_norm(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
