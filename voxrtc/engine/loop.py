@@ -100,8 +100,9 @@ class Engine:
         for streams in (1, *WARM_UP):
             for i in range(min(streams, self.worker.slots)):
                 self.submit(Generate(stream=f"warm-up {i}", text="Yes.", accepted=self.clock()), lambda reply: None)
-            while self.run_once() or self.streams:
-                self._wait()
+            while (ran := self.run_once()) or self.streams:
+                if not ran:
+                    self._wait()
             if streams == 1:
                 self.costs = Costs()  # the slow one is no example
         self.counters = Counters(born=self.clock())

@@ -88,7 +88,7 @@ class PlainServer:
             timing = None if index else _timing(request, received, began)
             self._answer(reply, Chunk(stream=request.stream, index=index, pcm=pcm16(sound), sample_rate=rate, timing=timing))
         self._finished, self._cancelled = self._finished + (not stop.is_set()), self._cancelled + stop.is_set()
-        reason, frames = "cancelled" if stop.is_set() else "done", samples // self._lark.detokenizer.samples_per_frame
+        reason, frames = "cancelled" if stop.is_set() else "done", samples // self._lark.detokenizer.samples_per_group
         return Ended(stream=request.stream, reason=reason, frames=frames)
 
     def _answer(self, reply: Reply, message: EngineReply) -> None:

@@ -127,7 +127,7 @@ class LarkDetokenizer(nn.Module, Detokenizer):
     """`codebooks.*` and `decoder.*` of the weights file, and the vocoder, which has no weights."""
 
     sample_rate = SAMPLE_RATE
-    samples_per_frame = STEPS * HOP
+    samples_per_group = STEPS * HOP
     lookahead = 15  # frames; in truth 29 steps: 27 for the convolutions, 2 for the overlap-add
     min_chunk = 4
 
