@@ -90,9 +90,13 @@ class Door:
         self._line = (count := waiting(streams), self._turnover(streams) if count else 0.0)
 
     def full(self, request: Generate) -> Failed | None:
-        """The refusal of a full queue, which says for how long it would have been waited in. By the latest look, any thread."""
+        """The refusal of a full queue, which says for how long it would have been waited in. From any thread.
+
+        By the latest look, and those who came since count as waiting: in doubt a full queue refuses.
+        """
         count, turnover = self._line
         if request.priority or count < self._max_waiting:
+            self._line = count + 1, turnover
             return None
         shortest, longest = RETRY
         seconds = min(max((count + 1) * turnover, shortest), longest)

@@ -8,8 +8,9 @@ stream is the same sound as the whole, however it was cut and whatever else was 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -24,9 +25,13 @@ STEPS = 2  # of 12.5 ms, in a frame
 UNITS = 4
 FEATURES, DIM, HIDDEN = 130, 256, 768  # 128 of text, then pitch and energy
 KERNEL, BLOCKS = 7, 8
-MOST_ROWS = 2048  # of a call that is not out of the ordinary
+PASS = 256  # steps that the network works on at a time
+MOST_ROWS = 512  # of a pass that is not out of the ordinary
 PAD = KERNEL // 2
 SCALE = 1 / 5  # of pitch and energy in the features
+
+
+T = TypeVar("T")
 
 
 class Codebooks(nn.Module):
@@ -151,9 +156,28 @@ class LarkDetokenizer(nn.Module, Detokenizer):
         600 n. Updates `states`, which must be distinct and not ended.
         """
         assert len(frames) == len(states) == len(final) and not any(state.ended for state in states)
-        features, pitch = self.codebooks(torch.cat(list(frames)))
+        features, pitch = self.codebooks(torch.cat(list(frames)))  # what can be wrong with frames is found here
         steps = [STEPS * len(codes) for codes in frames]
-        spectra, counts = self.decoder(features.split(steps), [state.layers for state in states], final)
+        streams = list(zip(features.split(steps), pitch.split(steps), states, final, strict=True))
+        return [samples for few in _passes(streams, steps) for samples in self._decode(*zip(*few, strict=True))]
+
+    def _decode(
+        self, features: Sequence[Tensor], pitch: Sequence[Tensor], states: Sequence[LarkState], final: Sequence[bool]
+    ) -> list[Tensor]:
+        spectra, counts = self.decoder(features, [state.layers for state in states], final)
         for state, last in zip(states, final, strict=True):
             state.ended = last
-        return self.vocoder(spectra, counts, pitch.split(steps), [state.vocoder for state in states], final)
+        return self.vocoder(spectra, counts, pitch, [state.vocoder for state in states], final)
+
+
+def _passes(streams: Sequence[T], steps: Sequence[int]) -> Iterator[list[T]]:
+    """Streams in parts of about `PASS` steps: more at a time is no faster, and takes memory that stays taken."""
+    part: list[T] = []
+    count = 0
+    for stream, more in zip(streams, steps, strict=True):
+        if part and count + more > PASS:
+            yield part
+            part, count = [], 0
+        part.append(stream)
+        count += more
+    yield part
