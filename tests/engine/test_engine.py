@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.toy import Bench
+from tests.engine.toy import Bench, Toy
 from voxrtc.messages import Cancel, Chunk, Ended, Failed, GetStats, Playout
+from voxrtc.speechlm.base import Prefix, Prompt
 
 RANDOM = dict(temperature=0.9, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.2, seed=7)
 
@@ -35,6 +37,35 @@ def test_a_stream_is_spoken_whole() -> None:
     assert bench.replies["a"][-1] == Ended(stream="a", reason="done", frames=15)
     assert len(sound(bench, "a")) == 15 * 20 * 2
     assert bench.worker.cache.used == 0 and not bench.engine.streams
+
+
+class Primed(Toy):
+    """A toy whose every prompt begins with what it knows by heart: the cache's contents for “hello ”."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        bench = Bench(page_size=16)
+        bench.speak("a", "hello ")
+        while not bench.codes:
+            bench.step()
+        cache, page = bench.worker.cache, bench.worker.cache.table[bench.engine.streams["a"].slot, 0]
+        self.prefix = Prefix(cache.keys[:, page, :6].clone(), cache.values[:, page, :6].clone())
+
+    def preprocess(self, piece: str, voice: str) -> Prompt:
+        return dataclasses.replace(super().preprocess("hello " + piece, voice), prefix=self.prefix)
+
+
+@pytest.mark.parametrize("page_size", [4, 8, None])
+def test_a_prompts_known_beginning_is_not_computed_again(page_size: int | None) -> None:
+    bench = Bench(page_size=page_size, model=Primed())
+    prefilled: list[int] = []
+    step = bench.worker.step
+    bench.worker.step = lambda tasks: prefilled.extend(t.count for t in tasks if t.count > 1) or step(tasks)
+    for text in ("world", "you"):
+        bench.speak(text, text)
+    bench.run()
+    assert prefilled == [5, 3]
+    assert bench.codes == {text: alone("hello " + text) for text in ("world", "you")}
 
 
 @settings(max_examples=25, deadline=None)

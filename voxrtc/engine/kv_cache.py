@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from voxrtc.speechlm.base import CacheShape
 
@@ -55,6 +56,15 @@ class PagedCache:
             page = self._free.pop()
             self.table[slot, len(held)] = page
             held.append(page)
+
+    def fill(self, slot: int, keys: Tensor, values: Tensor) -> None:
+        """Put `keys` and `values` [layers, n, kv_heads, head_dim] into the first positions of `slot`."""
+        count = keys.shape[1]
+        self.grow(slot, count)
+        for number, page in enumerate(self._held[slot]):
+            rows = slice(number * self.page_size, min(count, (number + 1) * self.page_size))
+            size = rows.stop - rows.start
+            self.keys[:, page, :size], self.values[:, page, :size] = keys[:, rows], values[:, rows]
 
     def free(self, slot: int, scrub: bool = False) -> None:
         """Take back everything of `slot`.

@@ -31,7 +31,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Frames [n, codebooks] of one stream for the detokenizer, with that stream's state."""
+    """Frames [n, width] of one stream for the detokenizer, with that stream's state."""
 
     frames: Tensor
     state: Any
@@ -61,6 +61,8 @@ class Worker:
         """Put a prompt into `slot`, with room for all it may become. `step` frames of its stream were sampled before."""
         self.model.admit(self.states, slot, prompt)
         self.cache.reserve(slot, prompt.length + prompt.max_frames)
+        if prompt.prefix:
+            self.cache.fill(slot, prompt.prefix.keys, prompt.prefix.values)
         self.sampling.set(slot, sampling, self.model.defaults, seed, step)
 
     def release(self, slot: int, failed: bool = False) -> None:
@@ -69,7 +71,7 @@ class Worker:
 
     @torch.inference_mode()
     def step(self, tasks: list[Task]) -> list[tuple[Tensor, bool] | Exception | None]:
-        """Run one batch. Each task gives (frame [codebooks], whether it was the last), None without a frame, or its error.
+        """Run one batch. Each task gives (frame [width], whether it was the last), None without a frame, or its error.
 
         An error of the whole batch is laid at the door of the streams that fail again alone: a step writes only its own
         positions and moves the tables on at its very end, so running it twice does no harm.
