@@ -69,7 +69,6 @@ class BatchSampler:
         number = uniform(table.seed[rows], self._step, book)
         return choose(logits, table.temperature[rows], table.top_k[rows], table.top_p[rows], table.min_p[rows], number)
 
-
     def normal(self, width: int) -> Tensor:
         table, rows = self._table, self._rows
         std = table.temperature[rows, None].sqrt()

@@ -16,7 +16,14 @@ def _lark(folder: Path) -> SpeechLM:
     return Lark.load(folder)
 
 
-FAMILIES: dict[str, Callable[[Path], SpeechLM]] = {"lark": _lark}  # a family is imported only when it is asked for
+def _pocket(folder: Path) -> SpeechLM:
+    from voxrtc.speechlm.pocket.model import Pocket
+
+    return Pocket.load(folder)
+
+
+# a family is imported only when it is asked for
+FAMILIES: dict[str, Callable[[Path], SpeechLM]] = {"lark": _lark, "pocket": _pocket}
 
 
 def load(models: Path, name: str) -> tuple[ModelInfo, SpeechLM]:

@@ -43,3 +43,35 @@ def load_module(module: nn.Module, tensors: dict[str, Tensor], source: Path) -> 
         raise WeightsError(f"{source} does not fit: {'; '.join(sorted(faults)[:8])}{' …' if len(faults) > 8 else ''}")
     with torch.no_grad():
         module.load_state_dict(tensors)
+
+
+class Checkpoint:
+    """Tensors of a file that are taken by name until none is left, for modules that do not keep the file's layout.
+
+    What is wrong is collected, so that one error can name it all: `finish`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file. Raises `WeightsError`."""
+        self.path = path
+        self._left = read_safetensors(path)
+        self._faults: list[str] = []
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """The tensor `name`, which must be of this shape; zeros in place of one that is missing or of another."""
+        tensor = self._left.pop(name, None)
+        if tensor is not None and tensor.shape == shape:
+            return tensor
+        self._faults.append(f"missing {name}" if tensor is None else f"{name} is {list(tensor.shape)}, wanted {list(shape)}")
+        return torch.zeros(shape)
+
+    def fill(self, name: str, parameter: Tensor) -> None:
+        """Put the tensor `name`, which must have its shape, into `parameter`."""
+        with torch.no_grad():
+            parameter.copy_(self.take(name, *parameter.shape))
+
+    def finish(self) -> None:
+        """Raise `WeightsError` unless everything fitted and nothing is left over."""
+        faults = sorted(self._faults + [f"surplus {name}" for name in self._left])
+        if faults:
+            raise WeightsError(f"{self.path} does not fit: {'; '.join(faults[:8])}{' …' if len(faults) > 8 else ''}")

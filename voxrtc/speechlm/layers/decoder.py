@@ -1,14 +1,24 @@
-"""The decoder that every autoregressive family shares: RMSNorm, rotary attention, SwiGLU (Llama, arXiv 2302.13971)."""
+"""The decoder that every autoregressive family shares: by default RMSNorm, rotary attention and SwiGLU as in Llama
+(arXiv 2302.13971); with LayerNorm and an ungated feed-forward for those who stayed with GPT's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from voxrtc.speechlm.layers.attention import Attention, rope_table, rotate
+
+NORMS: dict[str, Callable[..., nn.Module]] = {"rms": nn.RMSNorm, "layer": nn.LayerNorm}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,9 @@ class DecoderConfig:
     positions: int
     rope_theta: float = 10_000.0
     norm_eps: float = 1e-6
+    norm: str = "rms"  # one of NORMS
+    activation: str = "silu"  # one of ACTIVATIONS
+    gated: bool = True  # the activation scales a second projection, else it is the hidden layer itself
 
 
 class DecoderBlock(nn.Module):
@@ -32,11 +45,12 @@ class DecoderBlock(nn.Module):
     def __init__(self, config: DecoderConfig, layer: int) -> None:
         super().__init__()
         self.layer, self.heads, self.kv_heads, self.head_dim = layer, config.heads, config.kv_heads, config.head_dim
-        self.attention_norm = nn.RMSNorm(config.dim, eps=config.norm_eps)
+        self.gated, self.activation = config.gated, ACTIVATIONS[config.activation]
+        self.attention_norm = NORMS[config.norm](config.dim, eps=config.norm_eps)
         self.qkv = nn.Linear(config.dim, (config.heads + 2 * config.kv_heads) * config.head_dim, bias=False)
         self.output = nn.Linear(config.heads * config.head_dim, config.dim, bias=False)
-        self.ffn_norm = nn.RMSNorm(config.dim, eps=config.norm_eps)
-        self.gate_up = nn.Linear(config.dim, 2 * config.ffn_dim, bias=False)
+        self.ffn_norm = NORMS[config.norm](config.dim, eps=config.norm_eps)
+        self.gate_up = nn.Linear(config.dim, (1 + config.gated) * config.ffn_dim, bias=False)
         self.down = nn.Linear(config.ffn_dim, config.dim, bias=False)
 
     def forward(self, x: Tensor, rope: Tensor, attention: Attention) -> Tensor:
@@ -45,8 +59,11 @@ class DecoderBlock(nn.Module):
         q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], dim=-2)
         seen = attention.attend(self.layer, rotate(q, rope), rotate(k, rope), v)
         x = x + self.output(seen.flatten(-2))
-        gate, up = self.gate_up(self.ffn_norm(x)).chunk(2, dim=-1)
-        return x + self.down(F.silu(gate) * up)
+        hidden = self.gate_up(self.ffn_norm(x))
+        if not self.gated:
+            return x + self.down(self.activation(hidden))
+        gate, up = hidden.chunk(2, dim=-1)
+        return x + self.down(self.activation(gate) * up)
 
 
 class Decoder(nn.Module):
@@ -58,7 +75,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.config = config
         self.blocks = nn.ModuleList(DecoderBlock(config, i) for i in range(config.layers))
-        self.norm = nn.RMSNorm(config.dim, eps=config.norm_eps)
+        self.norm = NORMS[config.norm](config.dim, eps=config.norm_eps)
         self.register_buffer("rope", rope_table(config.positions, config.head_dim, config.rope_theta), persistent=False)
 
     def forward(self, x: Tensor, positions: Tensor, attention: Attention) -> Tensor:
