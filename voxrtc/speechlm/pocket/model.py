@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Frames, Prefix, Prompt, Sampler, SpeechLM
+from voxrtc.speechlm.base import Batch, CacheShape, Frames, Prompt, Sampler, SpeechLM
 from voxrtc.speechlm.layers.packed import pack
 from voxrtc.speechlm.pocket import checkpoint
 from voxrtc.speechlm.pocket.config import PocketConfig

@@ -1,0 +1,228 @@
+"""Pocket-TTS against what the `pocket-tts` package did with the same files (made by tests/parity/pocket.py)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from voxrtc.engine.worker import Task, Worker
+from voxrtc.messages import Sampling
+from voxrtc.speechlm.pocket.model import Pocket
+from voxrtc.speechlm.pocket.voice import clone, end_on_pause
+from voxrtc.speechlm.weights import WeightsError
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "pocket"
+NAMES = ("plain", "drifting", "pointwise")
+TOLERANCE = 1e-4
+
+
+class Golden:
+    """One tiny model, loaded by us, and what the package made of it."""
+
+    def __init__(self, name: str) -> None:
+        self.folder = GOLDEN / "languages" / name
+        self.model = Pocket.load(self.folder)
+        self.arrays = load_file(GOLDEN / f"{name}.safetensors")
+        self.texts = json.loads((GOLDEN / f"{name}.json").read_text())
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.arrays[name]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def golden(request: pytest.FixtureRequest) -> Golden:
+    return Golden(request.param)
+
+
+def difference(a: Tensor, b: Tensor) -> float:
+    assert a.shape == b.shape
+    return float((a - b).abs().max())
+
+
+class Given:
+    """A sampler whose noise was drawn before."""
+
+    def __init__(self, noise: Tensor) -> None:
+        self.rows = iter(noise)
+
+    def normal(self, width: int) -> Tensor:
+        return next(self.rows)[None, :width]
+
+
+def latents(model: Pocket, text: str, noise: Given, most: int | None = None) -> tuple[Tensor, Tensor]:
+    """Hidden states and latents of a piece with the first voice, through the worker's paged cache, at most `most` frames."""
+    worker = Worker(model, slots=2, page_size=16)
+    prompt = model.preprocess(text, "someone")
+    seen: list[Tensor] = []
+    sample = model.sample
+
+    def spy(hidden: Tensor, *rest) -> object:  # type: ignore[no-untyped-def]
+        seen.append(hidden)
+        return sample(hidden, *rest)
+
+    worker.admit(1, prompt, Sampling(), seed=0, step=0)
+    worker.sampling.sampler = lambda slots: noise  # type: ignore[assignment, return-value]
+    start, count, made, last = prompt.known, prompt.length - prompt.known, [], False
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "sample", spy)
+        while len(made) < (most or prompt.max_frames) and (most or not last):
+            [result] = worker.step([Task(1, start, count, samples=True)])
+            assert isinstance(result, tuple), result
+            made.append(result[0])
+            last, start, count = result[1], start + count, 1
+    return torch.cat(seen), torch.stack(made)
+
+
+def test_prompts_are_the_packages(golden: Golden) -> None:
+    texts = json.loads((GOLDEN / "texts.json").read_text())
+    assert len(texts) == 20
+    ours = [[golden.model.writer.ids(piece) for piece in golden.model.split(text)] for text in texts]
+    assert ours == golden.texts["prompts"]
+
+
+def test_hidden_states_and_latents(golden: Golden) -> None:
+    hidden, made = latents(golden.model, golden.texts["text"], Given(golden["noise"]), most=64)
+    assert difference(hidden, golden["hidden"]) <= TOLERANCE
+    assert difference(made, golden["latents"]) <= TOLERANCE
+    assert difference(golden.model.network.eos(hidden)[:, 0], golden["ends"]) <= TOLERANCE
+
+
+def test_sound(golden: Golden) -> None:
+    detokenizer, frames = golden.model.detokenizer, golden["latents"][:8]
+    sound = detokenizer.decode([frames], [detokenizer.new_state(0)], [True])[0]
+    expected = golden["sound"].clone()
+    expected[:120] *= torch.linspace(0, 1, 120)
+    assert difference(sound, expected) <= TOLERANCE
+
+
+def test_a_text_of_several_pieces(golden: Golden) -> None:
+    """Ends where the package ended, piece by piece, and sounds like it."""
+    noise, sounds, detokenizer = Given(golden["spoken_noise"]), [], golden.model.detokenizer
+    pieces = golden.model.split(golden.texts["spoken"])
+    assert len(pieces) > 1
+    for piece in pieces:
+        _, frames = latents(golden.model, piece, noise)
+        sounds += detokenizer.decode([frames], [detokenizer.new_state(0)], [True])
+    assert next(noise.rows, None) is None
+    assert difference(torch.cat(sounds)[::97], golden["spoken"]) <= TOLERANCE
+
+
+def test_a_cloned_voice(golden: Golden) -> None:
+    model = golden.model
+    made = clone(end_on_pause(golden["clip"], 24_000), model.encoder, model.network)
+    read = model.prefix("someone")
+    assert difference(made.keys, read.keys) <= TOLERANCE and difference(made.values, read.values) <= TOLERANCE
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    name=st.sampled_from(NAMES),
+    streams=st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 9), min_size=1, max_size=6)), min_size=1, max_size=4),
+)
+def test_any_chunking_in_any_company_is_the_sound_of_one_call(
+    loaded: dict[str, Golden], name: str, streams: list[tuple[int, list[int]]]
+) -> None:
+    detokenizer = loaded[name].model.detokenizer
+    frames = [loaded[name]["latents"][i : i + sum(chunks)] for i, (_, chunks) in enumerate(streams)]
+    parts = [list(f.split(chunks)) for f, (_, chunks) in zip(frames, streams, strict=True)]
+    states = [detokenizer.new_state(0) for _ in streams]
+    streamed: list[list[Tensor]] = [[] for _ in streams]
+    for call in range(9):
+        turn = {i: call - join for i, (join, chunks) in enumerate(streams) if 0 <= call - join < len(chunks)}
+        if not turn:
+            continue
+        final = [k + 1 == len(parts[i]) for i, k in turn.items()]
+        sounds = detokenizer.decode([parts[i][k] for i, k in turn.items()], [states[i] for i in turn], final)
+        for (i, k), sound in zip(turn.items(), sounds, strict=True):
+            assert len(sound) == 1920 * len(parts[i][k])
+            streamed[i].append(sound)
+    for sounds, whole in zip(streamed, frames, strict=True):
+        [expected] = detokenizer.decode([whole], [detokenizer.new_state(0)], [True])
+        assert len(whole) == 0 or difference(torch.cat(sounds), expected) <= TOLERANCE
+
+
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, Golden]:
+    return {name: Golden(name) for name in NAMES}
+
+
+def test_a_long_stream_does_not_drift(loaded: dict[str, Golden]) -> None:
+    """Past the end of the sliding buffers, one frame at a time."""
+    golden = loaded["plain"]
+    frames, detokenizer = golden["latents"].repeat(2, 1), golden.model.detokenizer
+    state = detokenizer.new_state(0)
+    streamed = [detokenizer.decode([frame[None]], [state], [False])[0] for frame in frames]
+    [expected] = detokenizer.decode([frames], [detokenizer.new_state(0)], [True])
+    assert difference(torch.cat(streamed), expected) <= TOLERANCE
+
+
+def test_a_call_that_fails_moves_no_state(loaded: dict[str, Golden]) -> None:
+    golden = loaded["drifting"]
+    frames, detokenizer = golden["latents"], golden.model.detokenizer
+    state, other = detokenizer.new_state(0), detokenizer.new_state(0)
+    first = detokenizer.decode([frames[:3]], [state], [False])
+    with pytest.raises(RuntimeError):
+        detokenizer.decode([frames[3:5], torch.zeros(1, 99)], [state, other], [False, False])
+    rest = detokenizer.decode([frames[3:8]], [state], [True])
+    [expected] = detokenizer.decode([frames[:8]], [other], [True])
+    assert difference(torch.cat(first + rest), expected) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["plain", "drifting"])
+def test_a_broken_checkpoint_is_told_by_name(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / name
+    shutil.copytree(GOLDEN / "languages" / name, folder)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["flow_lm.input_linear.weight"] = torch.zeros(3, 3)
+    tensors["mimi.extra"] = torch.zeros(1)
+    del tensors["mimi.decoder.model.0.conv.bias"], tensors["flow_lm.out_norm.weight"]
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(WeightsError) as told:
+        Pocket.load(folder)
+    for fault in (
+        "flow_lm.input_linear.weight is [3, 3], wanted [",
+        "missing flow_lm.out_norm.weight",
+        "missing mimi.decoder.model.0.conv.bias",
+        "surplus mimi.extra",
+    ):
+        assert fault in str(told.value)
+    assert str(told.value).count(";") == 3
+
+
+def test_missing_files_are_told_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    shutil.copytree(GOLDEN / "languages" / "plain", folder)
+    for missing, told in (
+        ("tokenizer.json", "tokenizer.json is missing"),
+        ("model.safetensors", "model.safetensors is missing"),
+        ("config.yaml", "“plain” is no released Pocket-TTS"),
+    ):
+        content = (folder / missing).read_bytes()
+        (folder / missing).unlink()
+        with pytest.raises(WeightsError, match=told):
+            Pocket.load(folder)
+        (folder / missing).write_bytes(content)
+    shutil.rmtree(folder / "embeddings")
+    with pytest.raises(WeightsError, match="no voices"):
+        Pocket.load(folder)
+
+
+def test_another_models_voice_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    shutil.copytree(GOLDEN / "languages" / "plain", folder)
+    (folder / "embeddings" / "broken.safetensors").write_bytes(b"half a file")
+    shutil.copy(GOLDEN / "languages" / "drifting" / "embeddings" / "other.safetensors", folder / "embeddings" / "odd.safetensors")
+    model = Pocket.load(folder)
+    assert model.voices == ("default", "broken", "odd", "other", "someone")
+    with pytest.raises(WeightsError, match="another model's voice"):
+        model.prefix("odd")
+    with pytest.raises(WeightsError, match=r"broken.safetensors is not a voice"):
+        model.prefix("broken")
