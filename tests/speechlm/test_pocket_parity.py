@@ -219,7 +219,8 @@ def test_another_models_voice_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     shutil.copytree(GOLDEN / "languages" / "plain", folder)
     (folder / "embeddings" / "broken.safetensors").write_bytes(b"half a file")
-    shutil.copy(GOLDEN / "languages" / "drifting" / "embeddings" / "other.safetensors", folder / "embeddings" / "odd.safetensors")
+    odd = GOLDEN / "languages" / "drifting" / "embeddings" / "other.safetensors"
+    shutil.copy(odd, folder / "embeddings" / "odd.safetensors")
     model = Pocket.load(folder)
     assert model.voices == ("default", "broken", "odd", "other", "someone")
     with pytest.raises(WeightsError, match="another model's voice"):
