@@ -51,18 +51,15 @@ class Pocket(SpeechLM):
     frame_rate = FRAME_RATE
     codebooks = 0
 
-    def __init__(
-        self,
-        network: PocketNetwork,
-        detokenizer: PocketDetokenizer,
-        encoder: VoiceEncoder,
-        writer: Writer,
-        voices: dict[str, Path],
-    ) -> None:
-        self.network, self.detokenizer, self.encoder, self.writer = network, detokenizer, encoder, writer
-        shape = network.decoder.config
+    def __init__(self, config: PocketConfig, writer: Writer, voices: dict[str, Path]) -> None:
+        """A model with weights still to be filled; `ready` ends that. `voices` are files by name, at least one."""
+        positions = LONGEST_VOICE + MAX_TOKENS + 1 + longest(MAX_TOKENS)
+        self.network = PocketNetwork(config, replace(config.decoder, positions=positions))
+        self.detokenizer = PocketDetokenizer(config.codec, config.latent, SAMPLE_RATE)
+        self.encoder, self.writer = VoiceEncoder(config), writer
+        shape = self.network.decoder.config
         self.cache = CacheShape(shape.layers, shape.kv_heads, shape.head_dim, shape.positions)
-        self.defaults = Sampling(temperature=network.config.temperature, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
+        self.defaults = Sampling(temperature=config.temperature, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
         self.voices = ("default", *voices)
         favourite = next((name for name in FAVOURITES if name in voices), next(iter(voices)))
         files = {**voices, "default": voices[favourite]}
@@ -79,16 +76,21 @@ class Pocket(SpeechLM):
         voices = {path.stem: path for path in sorted((folder / "embeddings").glob("*.safetensors"))}
         if not voices:
             raise WeightsError(f"There are no voices in {folder / 'embeddings'}. Check the model's folder.")
-        positions = LONGEST_VOICE + MAX_TOKENS + 1 + longest(MAX_TOKENS)
-        network = PocketNetwork(config, replace(config.decoder, positions=positions))
-        detokenizer = PocketDetokenizer(config.codec, config.latent, SAMPLE_RATE)
-        encoder = VoiceEncoder(config)
-        checkpoint.fill(folder / "model.safetensors", network, detokenizer, encoder)
-        for module in (network, detokenizer, encoder):
+        model = cls(config, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices)
+        model.fill(folder / "model.safetensors")
+        return model
+
+    def fill(self, path: Path) -> None:
+        """Read the weights, and be ready. Raises `speechlm.weights.WeightsError`."""
+        checkpoint.fill(path, self.network, self.detokenizer, self.encoder)
+        self.ready()
+
+    def ready(self) -> None:
+        """From here on weights stay as they are."""
+        for module in (self.network, self.detokenizer, self.encoder):
             module.requires_grad_(False)
-        pack(network)
-        detokenizer.pack()
-        return cls(network, detokenizer, encoder, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices)
+        pack(self.network)
+        self.detokenizer.pack()
 
     def split(self, text: str) -> list[str]:
         return self.writer.split(text)
