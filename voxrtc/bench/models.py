@@ -12,7 +12,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
@@ -60,10 +60,20 @@ class Costs:
         return self.streams / ((median(self.step) + median(self.codec) / self.chunk) * self.frame_rate)
 
     def row(self, baseline: Costs | None) -> str:
-        times = [f"{1e3 * median(x):6.2f} ({1e3 * p[0]:.2f}-{1e3 * p[-1]:.2f})" for x in (self.step, self.codec)
-                 for p in [quantiles(x, n=10)]]  # fmt: skip
-        ratio = f"{self.real_time / baseline.real_time:6.2f}x" if baseline else ""
-        return f"{self.name:14}{self.streams:4}{times[0]:>24}{times[1]:>24}{1 / median(self.step):9.1f}{self.real_time:9.2f}{ratio}"
+        """A line of the table, under `HEAD`."""
+        ratio = f"{self.real_time / baseline.real_time:.2f} x" if baseline else ""
+        cells = [_spread(self.step), _spread(self.codec), f"{1 / median(self.step):.1f}", f"{self.real_time:.2f}", ratio]
+        return ROW.format(self.name, self.streams, *cells)
+
+
+ROW = "{:12}{:>4}{:>24}{:>24}{:>9}{:>9}{:>9}"
+HEAD = ROW.format("model", "n", "step, ms (p10 to p90)", "codec call, ms", "steps/s", "x real", "package")
+
+
+def _spread(seconds: list[float]) -> str:
+    """Median, tenth and ninetieth percentile, in milliseconds."""
+    tenths = quantiles(seconds, n=10)
+    return f"{1e3 * median(seconds):.2f} ({1e3 * tenths[0]:.2f} to {1e3 * tenths[-1]:.2f})"
 
 
 class Ours:
@@ -159,11 +169,9 @@ def _check(model: Pocket, folder: Path) -> str:
         start, count = start + count, 1
     made = torch.stack(latents)
     [sound] = model.detokenizer.decode([made], [state], [True])
-    far = [
-        float((a[120:] - b[120:]).abs().max())
-        for a, b in ((made.flatten(), example["latents"].flatten()), (sound, example["sound"]))
-    ]
-    return f"furthest from the package: latents {far[0]:.1e} (of up to {made.abs().max():.1f}), sound {far[1]:.1e} (of {sound.abs().max():.1e})"
+    expected = torch.cat([example["sound"][:120] * torch.linspace(0, 1, 120), example["sound"][120:]])
+    pairs = (("latents", made, example["latents"]), ("sound", sound, expected))
+    return "; ".join(f"{what} {(a - b).abs().max():.1e} of {b.abs().max():.2f}" for what, a, b in pairs)
 
 
 def _run(name: str, streams: list[int], rounds: int, python: str | None) -> None:
@@ -171,21 +179,25 @@ def _run(name: str, streams: list[int], rounds: int, python: str | None) -> None
         folder = Path(temporary)
         package = Package(python, folder, POCKETS[name]) if python and name in POCKETS else None
         model = _pocket(name, folder) if name in POCKETS else registry.load(ROOT / "models", name)[1]
-        if package:
-            assert isinstance(model, Pocket)
-            print(_check(model, folder))
-        runs = [package] if package else []
-        runs += [Ours(name, model, n) for n in streams]
-        for turn in range(rounds + 1):
-            for run in runs:
-                run.measure(3 if turn == 0 else 20)
-                if turn == 0:  # the first ones are slow
-                    run.costs.step.clear()
-                    run.costs.codec.clear()
+        ours = [Ours(name, model, n) for n in streams]
+        runs = [package, *ours] if package else ours
+        _measure(runs, rounds)
         for run in runs:
             print(run.costs.row(package.costs if package else None), flush=True)
-        if package:
+        if package and isinstance(model, Pocket):
+            print("furthest from the package:", _check(model, folder))
             package.close()
+
+
+def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
+    """All in turn, so that what else the machine does meets all alike."""
+    for run in runs:
+        run.measure(3)  # the first ones are slow
+        run.costs.step.clear()
+        run.costs.codec.clear()
+    for _ in range(rounds):
+        for run in runs:
+            run.measure(20)
 
 
 def main(arguments: list[str]) -> None:
@@ -196,8 +208,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--package", metavar="PYTHON", help="an interpreter that can import pocket_tts")
     wanted = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    print(
-        f"{'':14}{'n':>4}{'step, ms (p10-p90)':>24}{'codec call, ms':>24}{'steps/s':>9}{'x real':>9}{'package' if wanted.package else ''}"
-    )
+    print(HEAD)
     for name in wanted.models:
         _run(name, wanted.streams, wanted.rounds, wanted.package)
