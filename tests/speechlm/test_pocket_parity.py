@@ -215,15 +215,49 @@ def test_missing_files_are_told_by_name(tmp_path: Path) -> None:
         Pocket.load(folder)
 
 
+def test_a_tokenizer_is_borrowed_where_that_is_known(tmp_path: Path) -> None:
+    own, other = tmp_path / "languages" / "english_2026-10", tmp_path / "languages" / "english_2026-09"
+    shutil.copytree(GOLDEN / "languages" / "plain", own)
+    other.mkdir()
+    shutil.move(own / "tokenizer.json", other)
+    assert Pocket.load(own).split("Hello there.") == ["Hello there."]
+    shutil.rmtree(other)
+    with pytest.raises(WeightsError, match=r"english_2026-09/tokenizer.json is missing"):
+        Pocket.load(own)
+
+
 def test_another_models_voice_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     shutil.copytree(GOLDEN / "languages" / "plain", folder)
-    (folder / "embeddings" / "broken.safetensors").write_bytes(b"half a file")
     odd = GOLDEN / "languages" / "drifting" / "embeddings" / "other.safetensors"
     shutil.copy(odd, folder / "embeddings" / "odd.safetensors")
     model = Pocket.load(folder)
-    assert model.voices == ("default", "broken", "odd", "other", "someone")
+    assert model.voices == ("default", "odd", "other", "someone")
     with pytest.raises(WeightsError, match="another model's voice"):
         model.prefix("odd")
+    (folder / "embeddings" / "broken.safetensors").write_bytes(b"half a file")
     with pytest.raises(WeightsError, match=r"broken.safetensors is not a voice"):
-        model.prefix("broken")
+        Pocket.load(folder)
+
+
+def test_voices_of_any_length_and_of_older_files(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    shutil.copytree(GOLDEN / "languages" / "plain", folder)
+    voice = load_file(folder / "embeddings" / "someone.safetensors")
+    old, long = {}, {}
+    for name, tensor in voice.items():
+        layer, key = name.split("/")
+        if key == "cache":
+            old[name] = torch.cat([tensor, torch.full_like(tensor, torch.nan)], dim=2)  # room behind the end
+            long[name] = tensor.repeat(1, 1, 200, 1, 1)
+            long[f"{layer}/offset"] = torch.tensor([long[name].shape[2]])
+            old[f"{layer}/current_end"] = torch.zeros(tensor.shape[2])
+    for name, tensors in (("old", old), ("long", long)):
+        save_file(tensors, folder / "embeddings" / f"{name}.safetensors")
+    model = Pocket.load(folder)
+    assert torch.equal(model.prefix("old").keys, model.prefix("someone").keys)
+    assert len(model.prefix("long")) == 200 * len(model.prefix("someone")) > 376
+    worker, prompt = Worker(model, slots=1), model.preprocess("Yes.", "long")
+    worker.admit(0, prompt, Sampling(), seed=0, step=0)
+    [result] = worker.step([Task(0, prompt.known, prompt.length - prompt.known, True)])
+    assert isinstance(result, tuple) and result[0].isfinite().all()

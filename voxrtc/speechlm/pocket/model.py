@@ -11,18 +11,18 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Frames, Prompt, Sampler, SpeechLM
+from voxrtc.speechlm.base import Batch, CacheShape, Frames, Prefix, Prompt, Sampler, SpeechLM
 from voxrtc.speechlm.layers.packed import pack
 from voxrtc.speechlm.pocket import checkpoint
 from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.detokenizer import PocketDetokenizer
 from voxrtc.speechlm.pocket.network import PocketNetwork
 from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer, read_tokenizer
-from voxrtc.speechlm.pocket.voice import VoiceEncoder, read_voice
+from voxrtc.speechlm.pocket.voice import VoiceEncoder, read_voice, voice_length
 from voxrtc.speechlm.weights import WeightsError
 
 SAMPLE_RATE, FRAME_RATE = 24_000, 12.5
-LONGEST_VOICE = math.ceil(30 * FRAME_RATE) + 1  # positions: half a minute, and the beginning before it
+LONGEST_VOICE = math.ceil(30 * FRAME_RATE) + 1  # positions there are at least: half a minute, and a beginning before it
 DEAF = 6  # frames in which a wish to end is not heard: some voices have it before they speak
 FAVOURITES = ("alba", "giovanni", "lola", "juergen", "rafael", "daan", "estelle")  # default voices of the languages
 
@@ -53,7 +53,8 @@ class Pocket(SpeechLM):
 
     def __init__(self, config: PocketConfig, writer: Writer, voices: dict[str, Path]) -> None:
         """A model with weights still to be filled; `ready` ends that. `voices` are files by name, at least one."""
-        positions = LONGEST_VOICE + MAX_TOKENS + 1 + longest(MAX_TOKENS)
+        voice = max(LONGEST_VOICE, *map(voice_length, voices.values()))
+        positions = voice + MAX_TOKENS + 1 + longest(MAX_TOKENS)
         self.network = PocketNetwork(config, replace(config.decoder, positions=positions))
         self.detokenizer = PocketDetokenizer(config.codec, config.latent, SAMPLE_RATE)
         self.encoder, self.writer = VoiceEncoder(config), writer
@@ -62,12 +63,12 @@ class Pocket(SpeechLM):
         self.defaults = Sampling(temperature=config.temperature, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
         self.voices = ("default", *voices)
         favourite = next((name for name in FAVOURITES if name in voices), next(iter(voices)))
-        files = {**voices, "default": voices[favourite]}
-        self.prefix = cache(lambda voice: read_voice(files[voice], shape))
+        self._files = {**voices, "default": voices[favourite]}
+        self._read = cache(lambda path: read_voice(path, shape))
 
     @classmethod
     def load(cls, folder: Path) -> Pocket:
-        """Read a checkpoint's folder, like `languages/english_2026-10` of Kyutai's repositories.
+        """Read a checkpoint's folder, like `languages/english` of Kyutai's repositories.
 
         It holds `model.safetensors`, `tokenizer.json` or `tokenizer.model`, `embeddings/<voice>.safetensors`, and
         `config.yaml` unless its name is a released checkpoint's. Raises `speechlm.weights.WeightsError`.
@@ -91,6 +92,10 @@ class Pocket(SpeechLM):
             module.requires_grad_(False)
         pack(self.network)
         self.detokenizer.pack()
+
+    def prefix(self, voice: str) -> Prefix:
+        """A voice, read when it is first asked for. Raises `speechlm.weights.WeightsError`."""
+        return self._read(self._files[voice])
 
     def split(self, text: str) -> list[str]:
         return self.writer.split(text)

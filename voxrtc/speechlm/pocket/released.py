@@ -80,6 +80,12 @@ _OTHERS: dict[str, dict[str, Any]] = {
 }
 _RELEASED = {**_ENGLISH, **_OTHERS, **{f"{name}_24l": {**_24L, **text} for name, text in _OTHERS.items()}}
 
+# Where a checkpoint has its tokenizer from that has none in its own folder.
+BORROWED = {
+    "english_2026-01": "../..",
+    **dict.fromkeys(["english_2026-09_2", "english_2026-10", "english_drifting_26-09"], "../english_2026-09"),
+}
+
 
 def released(name: str) -> dict[str, Any] | None:
     """The configuration of the checkpoint in a folder of this name, in the package's schema; None if it is not one of them."""

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from voxrtc.speechlm.base import InvalidRequest
 from voxrtc.speechlm.pocket.config import TextRules
+from voxrtc.speechlm.pocket.released import BORROWED
 from voxrtc.speechlm.weights import WeightsError
 
 MAX_TOKENS = 50
@@ -39,22 +40,24 @@ class Tokenizer(Protocol):
 
 
 def read_tokenizer(folder: Path, vocabulary: int) -> Tokenizer:
-    """`tokenizer.json` or `tokenizer.model` of `folder`; both kinds are released. Raises `WeightsError`."""
-    json, model = folder / "tokenizer.json", folder / "tokenizer.model"
-    if json.exists():
+    """`tokenizer.json` or `tokenizer.model`, of `folder` or of the one that it borrows from. Raises `WeightsError`."""
+    places = [folder, folder / BORROWED.get(folder.name, ".")]
+    kinds = [place / kind for place in places for kind in ("tokenizer.json", "tokenizer.model")]
+    file = next((path for path in kinds if path.exists()), None)
+    if file is None:
+        raise WeightsError(f"{kinds[-2]} is missing, and so is {kinds[-1].name}. Check the model's folder.")
+    if file.suffix == ".json":
         from tokenizers import Tokenizer as Json
 
-        reader = Json.from_file(str(json))
+        reader = Json.from_file(str(file))
         size, tokenizer = reader.get_vocab_size(), lambda text: reader.encode(text).ids
-    elif model.exists():
+    else:
         from sentencepiece import SentencePieceProcessor
 
-        pieces = SentencePieceProcessor(str(model))
+        pieces = SentencePieceProcessor(str(file))
         size, tokenizer = pieces.vocab_size(), pieces.encode
-    else:
-        raise WeightsError(f"{json} is missing, and so is {model.name}. Check the model's folder.")
     if size != vocabulary:
-        raise WeightsError(f"The tokenizer in {folder} knows {size} tokens, the model {vocabulary}.")
+        raise WeightsError(f"{file} knows {size} tokens, the model {vocabulary}.")
     return tokenizer
 
 

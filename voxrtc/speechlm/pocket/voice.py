@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -26,31 +28,38 @@ def read_voice(path: Path, decoder: DecoderConfig) -> Prefix:
     For each layer `cache` holds keys and values [2, 1, room, kv_heads, head_dim], of which the first `offset` are meant
     (in older files the first `len(current_end)`). Keys are rotated already, by neighbours.
     """
+    with _opened(path) as file:
+        length = _length(file)
+        layers = [file.get_tensor(f"{LAYER.format(i)}cache")[:, 0, :length] for i in range(decoder.layers)]
+        deeper = f"{LAYER.format(decoder.layers)}cache" in file.keys()  # noqa: SIM118  the file is no dict
     shape = (decoder.kv_heads, decoder.head_dim)
-    try:
-        with safe_open(path, framework="pt") as file:
-            layers = [_layer(file, LAYER.format(i)) for i in range(decoder.layers)]
-            if LAYER.format(decoder.layers) + "cache" in file.keys():  # noqa: SIM118  the file is no dict
-                raise WeightsError(f"{path} has more than {decoder.layers} layers: it is another model's voice.")
-    except (SafetensorError, OSError) as wrong:
-        raise WeightsError(f"{path} is not a voice of this model: {wrong}.") from wrong
-    if any(layer.shape != (2, layers[0].shape[1], *shape) for layer in layers):
-        raise WeightsError(
-            f"{path} has keys of {list(layers[0].shape[2:])}, wanted {list(shape)}: it is another model's voice."
-        )
+    if deeper or any(layer.shape != (2, length, *shape) for layer in layers):
+        found = list(layers[0].shape[2:])
+        raise WeightsError(f"{path} has {'more layers' if deeper else f'keys of {found}'}: it is another model's voice.")
     keys, values = torch.stack(layers, dim=1).float()
     return Prefix(_halves(keys), values.contiguous())
 
 
-def _layer(file: safe_open, prefix: str) -> Tensor:
-    """Keys and values of a layer, [2, n, kv_heads, head_dim]."""
-    names = file.keys()
-    length = (
-        int(file.get_tensor(f"{prefix}offset")[0])
-        if f"{prefix}offset" in names
-        else (file.get_slice(f"{prefix}current_end").get_shape()[0])
-    )
-    return file.get_tensor(f"{prefix}cache")[:, 0, :length]
+def voice_length(path: Path) -> int:
+    """Positions that a voice takes. Raises `WeightsError`."""
+    with _opened(path) as file:
+        return _length(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[safe_open]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError) as wrong:
+        raise WeightsError(f"{path} is not a voice of this model: {wrong}.") from wrong
+
+
+def _length(file: safe_open) -> int:
+    first = LAYER.format(0)
+    if f"{first}offset" in file.keys():  # noqa: SIM118
+        return int(file.get_tensor(f"{first}offset")[0])
+    return file.get_slice(f"{first}current_end").get_shape()[0]
 
 
 def _halves(keys: Tensor) -> Tensor:
