@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PARITY := .venv-parity
 HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-fast bench lint screenshots clean
+.PHONY: run test test-fast test-parity golden bench lint screenshots clean
 
 run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
@@ -16,6 +17,13 @@ test: $(VENV)/.installed-dev browser
 
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests -m "not e2e and not slow"
+
+# Whether the reference implementations still say what tests/golden records of them. `make golden` records anew.
+test-parity: $(PARITY)/.installed
+	$(PARITY)/bin/python -m tests.parity check
+
+golden: $(PARITY)/.installed
+	$(PARITY)/bin/python -m tests.parity write
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m voxrtc.bench rtc --peers 6
@@ -46,5 +54,12 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 	$(BIN)/python -m pip install -q --no-deps speechmos==0.0.1.1
 	touch $@
 
+# An environment of its own in front of the project's, whose torch it shares
+$(PARITY)/.installed: $(VENV)/.installed requirements-parity.txt
+	$(PYTHON) -m venv $(PARITY)
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > "$$($(PARITY)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/project.pth"
+	$(PARITY)/bin/python -m pip install -q --no-deps -r requirements-parity.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) $(PARITY) build

@@ -22,6 +22,7 @@ from voxrtc.messages import (
     ModelInfo,
     Models,
     Playout,
+    Queued,
     Stats,
     Timing,
 )
@@ -42,11 +43,12 @@ TONE_MODEL = ModelInfo(
 class ToneTransport:
     """Speaks 0.1 s of 440 Hz a word in 0.1 s chunks, `speed` times faster than real time (0: as fast as it can).
 
-    The text "fail" fails; `lose()` plays a dead engine. `requests` keeps what was asked.
+    The text "fail" fails; `lose()` plays a dead engine. `requests` keeps what was asked. A stream first waits at each of
+    the `places` of a queue, 2 s a place by its own account.
     """
 
     def __init__(self, speed: float = 0.0) -> None:
-        self.speed, self.lost = speed, False
+        self.speed, self.lost, self.places = speed, False, 0
         self.requests: list[EngineRequest] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -82,8 +84,12 @@ class ToneTransport:
                         cancelled=0,
                         failed=0,
                         frames_after_cancel=0,
+                        preempted=0,
+                        overhead=0.0,
+                        costs={},
                         kv_pages_used=0,
                         kv_pages=1,
+                        waiting=0,
                         streams=[],
                     )
                 )
@@ -94,6 +100,9 @@ class ToneTransport:
         if request.text == "fail":
             self.on_reply(Failed(stream=request.stream, code="engine_error", message="This text fails."))
             return
+        for position in range(self.places, 0, -1):
+            self.on_reply(Queued(stream=request.stream, position=position, wait=2.0 * position))
+            await asyncio.sleep(0.1 / self.speed if self.speed else 0)
         now = time.monotonic()
         timing = Timing(
             accepted=request.accepted, received=now, prompt_ready=now, first_step=now, first_frame=now, first_chunk=now

@@ -29,7 +29,11 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Generate(Message):
-    """Speak `text`. `stream` is a fresh id chosen by the caller; `accepted` is when its listener's request came in."""
+    """Speak `text`. `stream` is a fresh id chosen by the caller; `accepted` is when its listener's request came in.
+
+    `priority` is for someone who is in a conversation and broke in: the reply waits before strangers, and a full queue takes
+    it still. Who gives it sees to it that one person has one such stream at a time; that bounds them.
+    """
 
     stream: str
     text: str
@@ -37,6 +41,7 @@ class Generate(Message):
     model: str = ""  # "": the default model
     voice: str = "default"
     sampling: Sampling = Sampling()
+    priority: bool = False
 
 
 class Cancel(Message):
@@ -86,6 +91,14 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     first_chunk: float  # its first sound exists
 
 
+class Queued(Message):
+    """The stream waits for a place in the engine. Told again as that changes; a stream that gets in is not told: it sounds."""
+
+    stream: str
+    position: int  # 1: the next to get in
+    wait: float  # seconds it is expected to take
+
+
 class Chunk(Message):
     """Consecutive sound of a stream: PCM16 little endian, mono. `timing` comes with the first one only."""
 
@@ -111,6 +124,7 @@ class Failed(Message):
     stream: str
     code: str  # invalid_request | model_not_found | busy | engine_error | engine_lost
     message: str
+    retry_after: float | None = None  # seconds; with `busy`
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +159,14 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     slack: float | None  # seconds of sound its listener still has to play; None before the first chunk
 
 
+class CostStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine has learned of one kind of work: milliseconds of a call, and more for each thing in it."""
+
+    call_ms: float
+    each_ms: dict[str, float]
+    observed: int  # calls
+
+
 class Stats(Message):
     """The engine's counters since it started, and its present load."""
 
@@ -157,13 +179,17 @@ class Stats(Message):
     cancelled: int
     failed: int
     frames_after_cancel: int
+    preempted: int
     kv_pages_used: int
     kv_pages: int
+    waiting: int  # of the streams, those that have not got in yet
+    overhead: float  # share of its busy time that the engine's thread spent outside the model
+    costs: dict[str, CostStats]
     streams: list[StreamStats]
 
 
 EngineRequest = Generate | Cancel | Playout | GetModels | GetStats
-EngineReply = Chunk | Ended | Failed | Models | Stats
+EngineReply = Queued | Chunk | Ended | Failed | Models | Stats
 
 # --- between the web and the media process ---------------------------------------------------------------------------
 

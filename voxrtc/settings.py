@@ -27,8 +27,10 @@ class Settings(BaseSettings):
     models: Path = Field(ROOT / "models", description="folder of model cards")
     model: str = Field("lark", description="the model to load and to speak with by default")
     policy: Literal["playout", "fifo", "two_phase", "offline"] = Field("playout", description="what the engine runs when")
-    max_streams: int = Field(32, ge=1, description="streams the engine works on at a time; more wait")
-    max_waiting: int = Field(64, ge=0, description="streams that may wait; more are refused")
+    first_chunk: int = Field(0, ge=0, description="frames of a stream's first chunk where the policy has fixed sizes; 0: 0.2 s")
+    chunk: int = Field(0, ge=0, description="frames of its later chunks; 0: 0.2 s")
+    max_streams: int = Field(64, ge=1, description="streams the engine works on at a time; more wait")
+    max_waiting: int = Field(64, ge=1, description="streams that may wait; more are refused")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")
     stun: str = Field(
         "", description="STUN url for peers beyond this machine's network; none by default: a silent one costs each call 1 s"

@@ -33,14 +33,15 @@ def main(settings: Settings) -> None:
     for chatty in ("httpx", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
-        model, _ = cards.read_card(settings.models, settings.model)
+        card = cards.read_card(settings.models, settings.model)
+        card.check_files()
         listener = _listen(settings)
     except (cards.CardError, OSError) as wrong:
         sys.exit(str(wrong))
     # uvicorn raises the signal that ended it once more; as an exception it runs the way out past the children.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(settings, model, listener))
+        asyncio.run(_serve(settings, card.info, listener))
 
 
 def _listen(settings: Settings) -> socket.socket:

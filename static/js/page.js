@@ -13,6 +13,8 @@ const WORDS = {
 };
 const BUSY = new Set(["connecting", "waiting", "speaking"]);
 
+const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
+
 const talker = new Talker(new URL("../../", import.meta.url));
 const meter = new Meter(talker.speaker, () => talker.state === "speaking");
 /** What the person chose, so that a page rendered anew shows it again. @type {Record<string, string>} */
@@ -128,13 +130,20 @@ function about({ description, languages, licence, parameters }) {
 
 function paint() {
   root.querySelector(".vx").dataset.state = talker.state;
-  write(part("state"), WORDS[talker.state]);
+  write(part("state"), talker.place ? inLine(talker.place) : WORDS[talker.state]);
   write(part("trouble-title"), talker.trouble?.title ?? "");
   write(part("trouble-advice"), talker.trouble?.message ?? "");
   part("trouble").dataset.shown = `${talker.trouble !== null}`;
   root.querySelector("[name=stop]").disabled = !BUSY.has(talker.state);
   drawWaterfall(part("stages"), part("total"), talker.journey);
   meter.wake();
+}
+
+/** A place in the queue in words. @param {import("./talker.js").Place} place */
+function inLine({ position, wait }) {
+  const suffix = { one: "st", two: "nd", few: "rd", other: "th" }[ORDINALS.select(position)];
+  const seconds = Math.max(1, Math.round(wait / 1000));
+  return `${position}${suffix} in line, about ${seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} min`} …`;
 }
 
 /** Screen readers repeat what is written; so only news is. */

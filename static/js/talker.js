@@ -14,12 +14,14 @@ const HARMLESS = new Set(["response_cancel_not_active"]); // we stop without ask
 /**
  * @typedef {"idle" | "connecting" | "ready" | "waiting" | "speaking" | "disconnected"} State
  * @typedef {{text: string, model: string, voice: string}} Wish
+ * @typedef {{position: number, wait: number}} Place in the queue: 1 is next; ms that it is expected to take
  * @typedef {{number: number, wish: Wish, marks: import("./journey.js").Marks, response?: string}} Turn
  */
 
-/** Events: `change`, after which `state`, `trouble` and `journey` are to be read anew. */
+/** Events: `change`, after which `state`, `place`, `trouble` and `journey` are to be read anew. */
 export class Talker extends EventTarget {
   /** @type {State} */ state = "idle";
+  /** @type {Place | null} while the turn waits for the engine */ place = null;
   /** @type {Trouble | null} what to tell the person */ trouble = null;
   /** @type {ReturnType<typeof split>} the last heard utterance */ journey = null;
   speaker = new Speaker();
@@ -127,6 +129,7 @@ export class Talker extends EventTarget {
     if (event.type === "error") this.#complain(event.error);
     else if (event.type === "response.created") this.#recognise(event.response);
     else if (event.type === "response.done" && event.response.id === turn?.response) this.#done(event.response);
+    else if (event.type === "voxrtc.queue" && ours) this.#queued(event);
     else if (event.type === "voxrtc.timing" && ours) this.#mark({ server: event });
     else if (event.type === "output_audio_buffer.started" && ours) this.#started(turn);
     else if (event.type === "output_audio_buffer.stopped" && ours) this.#finish();
@@ -135,6 +138,11 @@ export class Talker extends EventTarget {
 
   #recognise(response) {
     if (this.#turn && response.metadata?.turn === `${this.#turn.number}`) this.#turn.response = response.id;
+  }
+
+  #queued({ position, wait_ms: wait }) {
+    this.place = { position, wait };
+    this.#tell();
   }
 
   async #started(turn) {
@@ -203,6 +211,7 @@ export class Talker extends EventTarget {
 
   #change(state, trouble = null) {
     this.state = state;
+    this.place = null;
     this.trouble = trouble;
     this.#tell();
   }

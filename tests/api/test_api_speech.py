@@ -146,7 +146,34 @@ async def test_a_failure_before_the_first_sound_is_a_status(
     fault = error(answer)
     assert (answer.status_code, fault["code"], fault["message"]) == (status, code, "Not now.")
     assert fault["type"] == ("server_error" if status >= 500 else "invalid_request_error")
-    assert ("retry-after" in answer.headers) == (status == 503)
+    assert answer.headers.get("retry-after") == ("3" if status == 503 else None)
+
+
+@pytest.mark.parametrize("stream_format", ["audio", "sse"])
+async def test_a_full_queue_says_when_to_come_again(
+    http: httpx.AsyncClient, tone: ToneTransport, monkeypatch: pytest.MonkeyPatch, stream_format: str
+) -> None:
+    async def refuse(request: Generate) -> None:
+        tone.on_reply(Failed(stream=request.stream, code="busy", message="Full.", retry_after=12.3))
+
+    monkeypatch.setattr(tone, "_speak", refuse)
+    answer = await http.post(PATH, json={"input": "one", "stream_format": stream_format})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "13")
+
+
+async def test_waiting_is_told_where_there_is_a_place_for_it(http: httpx.AsyncClient, tone: ToneTransport) -> None:
+    """In events, before the sound; a plain answer is the same with and without."""
+    wanted = {"input": "one two", "response_format": "wav"}
+    plain = await http.post(PATH, json=wanted)
+    tone.places = 2
+    assert (await http.post(PATH, json=wanted)).content == plain.content
+    answer = await http.post(PATH, json={**wanted, "stream_format": "sse"})
+    events = [json.loads(line.removeprefix("data: ")) for line in answer.text.split("\n\n") if line]
+    assert events[:2] == [
+        {"type": "voxrtc.queue", "position": 2, "wait_ms": 4000},
+        {"type": "voxrtc.queue", "position": 1, "wait_ms": 2000},
+    ]
+    assert b"".join(base64.b64decode(event["audio"]) for event in events[2:-1]) == plain.content
 
 
 async def test_an_engine_that_is_gone_is_503(http: httpx.AsyncClient, tone: ToneTransport) -> None:

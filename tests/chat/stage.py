@@ -17,6 +17,8 @@ from voxrtc.engine.client import EngineClient
 from voxrtc.messages import Cancel, Generate, ModelInfo, Playout
 from voxrtc.rtc.track import PlayoutTrack
 
+LONG = " ".join(["word"] * 100)  # 10 s of tone: more than the track's queue holds
+
 
 class Stage:
     """`Line` and client in one. `async with` it: the track then runs as fast as its packets are taken."""
@@ -109,3 +111,10 @@ class Stage:
         with contextlib.suppress(MediaStreamError):
             while True:
                 await self.track.recv()
+
+
+async def until(holds: object) -> None:
+    """Let the loop turn until it is true."""
+    async with asyncio.timeout(10):
+        while not holds():  # type: ignore[operator]
+            await asyncio.sleep(0)

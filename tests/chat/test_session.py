@@ -8,18 +8,9 @@ import itertools
 import msgspec
 import pytest
 
-from tests.chat.stage import Stage
+from tests.chat.stage import LONG, Stage, until
 from tests.fake_engine import TONE_MODEL
 from voxrtc.chat import events
-
-LONG = " ".join(["word"] * 100)  # 10 s of tone: more than the track's queue holds
-
-
-async def until(holds: object) -> None:
-    """Let the loop turn until it is true."""
-    async with asyncio.timeout(10):
-        while not holds():  # type: ignore[operator]
-            await asyncio.sleep(0)
 
 
 async def test_a_sentence_from_item_to_the_last_sample() -> None:

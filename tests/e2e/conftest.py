@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -66,9 +67,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         with httpx.Client(base_url=url, timeout=60) as client:
             yield client
         return
-    log = tmp_path_factory.mktemp("server") / "log.txt"
+    with running(tmp_path_factory.mktemp("server") / "log.txt") as client:
+        yield client
+
+
+@contextmanager
+def running(log: Path, **settings: str) -> Iterator[httpx.Client]:
+    """An HTTP client of a server with these settings, from ready to stopped."""
     port = free_port()
-    settings = {"HOST": "127.0.0.1", "PORT": str(port), "VOXRTC_ICE_LOOPBACK": "1"}
+    settings |= {"HOST": "127.0.0.1", "PORT": str(port), "VOXRTC_ICE_LOOPBACK": "1"}
     with log.open("wb") as output, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         process = subprocess.Popen(
             [sys.executable, "app.py"], cwd=ROOT, env=os.environ | settings, stdout=output, stderr=subprocess.STDOUT

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.toy import Bench, Toy
+from tests.engine.toy import Bench
 from voxrtc.messages import Cancel, Chunk, Ended, Failed, GetStats, Playout
-from voxrtc.speechlm.base import Prefix, Prompt
 
 RANDOM = dict(temperature=0.9, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.2, seed=7)
 
@@ -39,35 +37,6 @@ def test_a_stream_is_spoken_whole() -> None:
     assert bench.worker.cache.used == 0 and not bench.engine.streams
 
 
-class Primed(Toy):
-    """A toy whose every prompt begins with what it knows by heart: the cache's contents for “hello ”."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        bench = Bench(page_size=16)
-        bench.speak("a", "hello ")
-        while not bench.codes:
-            bench.step()
-        cache, page = bench.worker.cache, bench.worker.cache.table[bench.engine.streams["a"].slot, 0]
-        self.prefix = Prefix(cache.keys[:, page, :6].clone(), cache.values[:, page, :6].clone())
-
-    def preprocess(self, piece: str, voice: str) -> Prompt:
-        return dataclasses.replace(super().preprocess("hello " + piece, voice), prefix=self.prefix)
-
-
-@pytest.mark.parametrize("page_size", [4, 8, None])
-def test_a_prompts_known_beginning_is_not_computed_again(page_size: int | None) -> None:
-    bench = Bench(page_size=page_size, model=Primed())
-    prefilled: list[int] = []
-    step = bench.worker.step
-    bench.worker.step = lambda tasks: prefilled.extend(t.count for t in tasks if t.count > 1) or step(tasks)
-    for text in ("world", "you"):
-        bench.speak(text, text)
-    bench.run()
-    assert prefilled == [5, 3]
-    assert bench.codes == {text: alone("hello " + text) for text in ("world", "you")}
-
-
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_tokens_do_not_depend_on_company(data: st.DataObject) -> None:
@@ -78,7 +47,10 @@ def test_tokens_do_not_depend_on_company(data: st.DataObject) -> None:
     sampling = data.draw(
         st.lists(st.sampled_from([{}, RANDOM, dict(temperature=1.5, seed=3)]), min_size=len(texts), max_size=len(texts))
     )
-    bench = Bench(slots=data.draw(st.integers(1, 4)), page_size=data.draw(st.sampled_from([8, 33, None])))
+    page_size = data.draw(st.sampled_from([8, 33, 128]))
+    enough = -(-128 // page_size)  # for one stream at its longest; the others wait or are preempted
+    bench = Bench(slots=data.draw(st.integers(1, 4)), pages=data.draw(st.integers(enough, 3 * enough)), page_size=page_size)
+    bench.worker.lag = data.draw(st.sampled_from([0, 1, 2]))
     cancelled = set()
     for i, text in enumerate(texts):
         bench.speak(str(i), text, **sampling[i])
@@ -148,16 +120,16 @@ def test_a_frame_computed_while_the_cancel_waits_is_counted() -> None:
     bench = Bench()
     bench.speak("a", "a stream to cancel")
     bench.step()
-    step = bench.worker.step
+    launch = bench.worker.launch
 
     def cancelled_meanwhile(tasks):  # type: ignore[no-untyped-def]
         bench.send(Cancel(stream="a"), "a")
         bench.now += 0.001
-        return step(tasks)
+        return launch(tasks)
 
-    bench.worker.step = cancelled_meanwhile  # type: ignore[method-assign]
+    bench.worker.launch = cancelled_meanwhile  # type: ignore[method-assign]
     bench.step()
-    bench.worker.step = step  # type: ignore[method-assign]
+    bench.worker.launch = launch  # type: ignore[method-assign]
     bench.run()
     assert bench.replies["a"][-1].frames_after_cancel == 1  # type: ignore[union-attr]
 
@@ -206,6 +178,42 @@ def test_few_pages_mean_waiting_not_failing() -> None:
         bench.speak(name, "hello there")
     bench.run()
     assert all(bench.codes[name] == alone("hello there") for name in "abcdef")
+
+
+def test_the_stream_with_most_slack_gives_way_and_comes_back_exactly() -> None:
+    texts = {"a": "some long text", "b": "another long text", "c": "a third long text"}
+    expected = {name: alone(text) for name, text in texts.items()}
+    bench = Bench(pages=13, page_size=8)  # 7 to 9 each at their longest
+    evicted: list[tuple[str, list[float | None]]] = []
+    evict = bench.worker.cache.evict
+
+    def spy(slot: int):  # type: ignore[no-untyped-def]
+        streams = {s.slot: s for s in bench.engine.streams.values() if s.piece and not s.evicted}
+        others = [s.slack(bench.now) for s in streams.values() if s.slot != slot]
+        evicted.append((streams[slot].id, [streams[slot].slack(bench.now), *others]))
+        return evict(slot)
+
+    bench.worker.cache.evict = spy  # type: ignore[method-assign]
+    for name, text in texts.items():
+        bench.speak(name, text)
+    bench.run()
+    assert evicted, "the pages were to be too few"
+    for _, (slack, *others) in evicted:
+        assert all(other is None or (slack is not None and slack >= other) for other in others)
+    assert bench.codes == expected
+    assert bench.engine.counters.preempted == len(evicted)
+
+
+def test_a_preempted_stream_can_be_cancelled() -> None:
+    bench = Bench(pages=13, page_size=8)
+    for name in "abc":
+        bench.speak(name, "a rather long text")
+    while not (gone := [s.id for s in bench.engine.streams.values() if s.evicted]):
+        bench.step()
+    bench.send(Cancel(stream=gone[0]), gone[0])
+    bench.run()
+    assert bench.worker.cache.used == 0 and sorted(bench.engine._slots) == list(range(bench.worker.slots))
+    assert all(len(bench.codes[name]) == 54 for name in "abc" if name not in gone)
 
 
 def test_what_can_never_fit_is_refused() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed
 from voxrtc.engine.transport import ZmqTransport
-from voxrtc.messages import Generate, Stats
+from voxrtc.messages import Chunk, Generate, Queued, Stats
 from voxrtc.settings import Settings
 from voxrtc.supervisor import Child, Supervisor
 
@@ -38,9 +38,9 @@ async def eventually(ask: Callable[[], object], within: float = 30.0) -> object:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[tuple[Child, str]]:
+async def running(folder: Path, **settings: int) -> AsyncIterator[tuple[Child, str]]:
     address = f"ipc://{folder}/engine"
-    child = Child("engine", ["-m", "voxrtc.engine.process", "--listen", address], Settings().environment())
+    child = Child("engine", ["-m", "voxrtc.engine.process", "--listen", address], Settings(**settings).environment())
     async with Supervisor([child]):
         yield child, address
 
@@ -97,6 +97,28 @@ async def test_streams_of_a_client_that_left_or_vanished_end(tmp_path: Path) -> 
         await transport.close()  # no cancel was sent
         stats = await quiet(watcher)
         assert stats.cancelled == 2 and stats.kv_pages_used == 0
+
+
+@pytest.mark.anyio
+async def test_the_queue_is_told_and_left_across_the_socket(tmp_path: Path) -> None:
+    async with running(tmp_path, max_streams=1, max_waiting=1) as (_, address), connected(address) as client:
+        speaking = client.generate(request(TEXT * 20))
+        await anext(speaking)
+        transport = ZmqTransport(address)
+        vanishing = EngineClient(transport)
+        await eventually(vanishing.models)
+        waiting = vanishing.generate(request())
+        place = await anext(waiting)
+        assert isinstance(place, Queued) and place.position == 1
+        assert (await client.stats()).waiting == 1
+        with pytest.raises(StreamFailed) as refused:
+            await anext(client.generate(request()))
+        assert refused.value.code == "busy" and refused.value.retry_after and 1 <= refused.value.retry_after <= 60
+        await transport.close()  # no cancel was sent; that it is gone shows at the next word to it
+        await speaking.aclose()
+        stats = await quiet(client)
+        assert stats.cancelled == 2 and stats.failed == 1
+        assert all(isinstance(reply, Chunk) for reply in [reply async for reply in client.generate(request())])
 
 
 @pytest.mark.anyio

@@ -83,7 +83,7 @@ def test_noise_belongs_to_a_stream() -> None:
     assert (still == 0).all() and torch.equal(whole, table.sampler([2]).normal(5)[0])
     assert torch.allclose(half, whole / 2), "the variance is the temperature"
     assert torch.equal(table.sampler([0]).normal(5), torch.zeros(1, 5))
-    table.advance([2])
+    table.sampler([2]).advance()
     assert not torch.allclose(table.sampler([2]).normal(5)[0], whole)
 
 
@@ -105,7 +105,7 @@ def test_settings_belong_to_a_slot() -> None:
     table.set(1, Sampling(), DEFAULTS, seed=2, step=0)
     logits = torch.tensor([[0.0, 3.0], [3.0, 0.0]])
     assert table.sampler([0, 1])(logits, 0).tolist() == [1, 0]
-    table.advance([1])
+    table.sampler([1]).advance()
     assert table.step.tolist() == [0, 1]
 
 

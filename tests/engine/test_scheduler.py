@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,11 +12,11 @@ from hypothesis import strategies as st
 from voxrtc.engine.costs import Costs, LinearCost
 from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView, fifo, offline, playout, two_phase
 
-COSTS = Costs(LinearCost((4e-3, 5e-4, 3e-5)), LinearCost((2e-3, 1e-4, 3e-4)))
+COSTS = Costs(LinearCost((4e-3, 5e-4, 3e-5)), LinearCost((2e-3, 1e-4, 3e-4)), LinearCost((0.0, 0.0)))
 MACHINE = Machine(slots=6, pages=100, frame_rate=40, lookahead=15, min_chunk=4, first_chunk=8, chunk=8, prefill_tokens=64,
                   max_ahead=20, detokenizer_busy=False, costs=COSTS)  # fmt: skip
 VIEW = StreamView(id="a", arrived=0, admitted=True, pages=10, prefill_left=0, complete=False, pending=0, made=0, slack=None)
-SLOW = replace(MACHINE, costs=Costs(LinearCost((4e-3, 8e-3, 3e-5)), COSTS.codec))  # keeps pace with two streams
+SLOW = replace(MACHINE, costs=Costs(LinearCost((4e-3, 8e-3, 3e-5)), COSTS.codec, COSTS.depth))  # keeps pace with two streams
 all_policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
 
@@ -36,6 +37,7 @@ def snapshots(draw: st.DrawFn) -> list[StreamView]:
             made=pending + draw(st.integers(0, 5)),
             slack=draw(st.none() | st.floats(0, 60)),
             ahead=draw(st.floats(0, 60)),
+            head_start=math.inf if admitted else draw(st.sampled_from([0.0, 60.0, math.inf])),
         )
         views.append(replace(view, complete=view.complete and not view.prefill_left))
     return views
@@ -50,7 +52,10 @@ def test_limits_hold_and_nobody_overtakes_at_the_door(policy: Policy, streams: l
     assert plan == policy(10.0, list(reversed(streams)), machine), "the order of the snapshot does not matter"
     assert len(plan.admit) + sum(view.admitted for view in streams) <= machine.slots
     assert sum(by_id[name].pages for name in plan.admit) <= machine.pages
-    waiting = sorted((view for view in streams if not view.admitted), key=lambda view: (view.arrived, view.id))
+    waiting = sorted(
+        (view for view in streams if not view.admitted),
+        key=lambda view: (view.arrived - view.head_start, view.arrived, view.id),
+    )
     assert list(plan.admit) == [view.id for view in waiting[: len(plan.admit)]]
     assert sum(count for _, count in plan.prefill) <= machine.prefill_tokens
     running = {name for name, _ in plan.prefill} | set(plan.decode) | {name for name, _ in plan.detokenize}
@@ -59,6 +64,34 @@ def test_limits_hold_and_nobody_overtakes_at_the_door(policy: Policy, streams: l
     assert not any(by_id[name].complete or by_id[name].prefill_left for name in plan.decode)
     assert all(count == by_id[name].pending and (count or by_id[name].complete) for name, count in plan.detokenize)
     assert not (busy and plan.detokenize)
+
+
+@all_policies
+@given(streams=snapshots(), pages=st.integers(0, 8), data=st.data())
+def test_pages_suffice_or_somebody_with_slack_gives_way(
+    policy: Policy, streams: list[StreamView], pages: int, data: st.DataObject
+) -> None:
+    machine, views = replace(MACHINE, pages=pages, page_size=8), []
+    for view in streams:
+        position = data.draw(st.integers(0, 40)) if view.admitted else 0
+        evicted = view.admitted and data.draw(st.booleans())
+        held = 0 if evicted else -(-position // 8)
+        views.append(
+            replace(view, position=position, evicted=evicted, held=held, pages=-(-position // 8) + 1 if evicted else view.pages)
+        )
+    by_id = {view.id: view for view in views}
+    plan = policy(10.0, views, machine)
+    grown = sum(
+        max(0, -(-(by_id[name].position + count) // 8) - by_id[name].held)
+        for name, count in [*plan.prefill, *((name, 1) for name in plan.decode)]
+    )
+    freed = sum(by_id[name].held for name in plan.preempt)
+    assert grown + sum(by_id[name].pages for name in plan.admit) <= pages + freed
+    running = {name for name, _ in plan.prefill} | set(plan.decode)
+    assert not running & set(plan.preempt) and not any(by_id[name].evicted for name in running)
+    assert not (plan.preempt and plan.admit), "what was given up is for those who run"
+    slack = {name: -1.0 if by_id[name].slack is None else by_id[name].slack for name in running | set(plan.preempt)}
+    assert all(slack[victim] >= slack[name] for victim in plan.preempt for name in running if by_id[name].held)
 
 
 @all_policies
@@ -148,7 +181,7 @@ def test_least_slack_first() -> None:
 
 def test_chunks_do_not_shrink_below_what_can_be_sustained() -> None:
     """When the detokenizer is the bottleneck, small chunks for all would make everyone later."""
-    costly = replace(MACHINE, costs=Costs(COSTS.step, LinearCost((4e-2, 1e-2, 1e-4))))
+    costly = replace(MACHINE, costs=Costs(COSTS.step, LinearCost((4e-2, 1e-2, 1e-4)), COSTS.depth))
     late = [replace(VIEW, id=f"l{i}", slack=0.0, made=50, pending=4) for i in range(6)]
     assert playout(9, late, costly).detokenize == ()
     assert playout(9, [replace(view, pending=8) for view in late], costly).detokenize
@@ -164,5 +197,17 @@ def test_who_cannot_be_served_in_time_waits_at_the_door() -> None:
     assert playout(9, [*playing, new], MACHINE).admit == ("new",)
     resting = [replace(view, slack=25.0, ahead=25.0) for view in playing]
     assert playout(9, [*resting, new], SLOW).admit == ("new",), "they need nothing for a while"
-    hopeless = replace(MACHINE, costs=Costs(LinearCost((1.0, 1.0, 0.0)), COSTS.codec))
+    hopeless = replace(MACHINE, costs=Costs(LinearCost((1.0, 1.0, 0.0)), COSTS.codec, COSTS.depth))
     assert playout(9, [new], hopeless).admit == ("new",), "one is always served"
+    nexts = [replace(new, id=f"n{i}", head_start=math.inf) for i in range(2)]
+    assert playout(9, [*playing, new, *nexts], SLOW).admit == ("n0", "n1"), "who speaks goes on, whatever it costs"
+
+
+@all_policies
+def test_a_head_start_counts_like_an_earlier_arrival(policy: Policy) -> None:
+    one = replace(MACHINE, slots=1)
+    early, late = (replace(VIEW, id=f"{at}", arrived=at, admitted=False) for at in (10, 50))
+    assert policy(60, [early, replace(late, head_start=39.9)], one).admit == ("10",)
+    assert policy(60, [early, replace(late, head_start=60.0)], one).admit == ("50",)
+    speaks = replace(late, id="speaks", head_start=math.inf)
+    assert policy(60, [replace(early, head_start=1e9), late, speaks], one).admit == ("speaks",)

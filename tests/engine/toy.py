@@ -30,7 +30,7 @@ SHAPE = DecoderConfig(layers=2, dim=32, heads=4, kv_heads=2, head_dim=8, ffn_dim
 class ToyDetokenizer(Detokenizer):
     """Each frame is 20 samples of its first code / 64; two frames are held back until what follows is known."""
 
-    sample_rate, samples_per_frame, lookahead, min_chunk = 1000, 20, 2, 2
+    sample_rate, samples_per_group, lookahead, min_chunk = 1000, 20, 2, 2
 
     def new_state(self, seed: int) -> list[Tensor]:
         return []
@@ -43,7 +43,7 @@ class ToyDetokenizer(Detokenizer):
     def _one(self, frames: Tensor, state: list[Tensor], final: bool) -> Tensor:
         state.extend(frames)
         ready = len(state) if final else max(0, len(state) - self.lookahead)
-        out = [frame[0].float().div(64).repeat(self.samples_per_frame) for frame in state[:ready]]
+        out = [frame[0].float().div(64).repeat(self.samples_per_group) for frame in state[:ready]]
         del state[:ready]
         return torch.cat(out) if out else torch.empty(0)
 
@@ -122,27 +122,26 @@ class Bench:
     """An engine that is stepped by hand, and what it answered."""
 
     def __init__(
-        self, slots: int = 4, pages: int | None = None, page_size: int | None = 8, model: SpeechLM | None = None, **engine
+        self, slots: int = 4, pages: int | None = None, page_size: int = 8, model: SpeechLM | None = None, **engine
     ) -> None:  # type: ignore[no-untyped-def]
         self.now = 0.0
-        self.worker = Worker(model or Toy(), slots, pages, page_size)
+        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now)
         self.engine = Engine(self.worker, INFO, clock=lambda: self.now, executor=lambda name: Inline(), **engine)
         self.replies: dict[str, list[EngineReply]] = {}
         self.codes: dict[str, list[list[int]]] = {}
         self._record()
 
     def _record(self) -> None:
-        advance = self.engine._advance
+        sampled = self.engine._sampled
 
-        def spy(stream, count, sampled):  # type: ignore[no-untyped-def]
-            if sampled:
-                self.codes.setdefault(stream.id, []).append(sampled[0].tolist())
-            advance(stream, count, sampled)
+        def spy(stream, piece, frame, last):  # type: ignore[no-untyped-def]
+            self.codes.setdefault(stream.id, []).append(frame.tolist())
+            sampled(stream, piece, frame, last)
 
-        self.engine._advance = spy  # type: ignore[method-assign]
+        self.engine._sampled = spy  # type: ignore[method-assign]
 
-    def speak(self, stream: str, text: str, **settings) -> None:  # type: ignore[no-untyped-def]
-        request = Generate(stream=stream, text=text, accepted=self.now, sampling=Sampling(**settings))
+    def speak(self, stream: str, text: str, voice: str = "default", **settings) -> None:  # type: ignore[no-untyped-def]
+        request = Generate(stream=stream, text=text, voice=voice, accepted=self.now, sampling=Sampling(**settings))
         self.send(request, stream)
 
     def send(self, request, stream: str) -> None:  # type: ignore[no-untyped-def]

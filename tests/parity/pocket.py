@@ -1,14 +1,15 @@
 """Makes tests/golden/pocket: tiny random Pocket-TTS models as the `pocket-tts` package writes them, and what it does with them.
 
-In an environment with requirements-parity.txt: `python -m tests.parity.pocket`. Everything is seeded, so the same
-versions make the same files. `tests/speechlm/test_pocket_parity.py` reads them and needs no package.
+Everything is seeded, so the same versions make the same files. `tests/speechlm/test_pocket_parity.py` reads them.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import queue
 import shutil
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +31,6 @@ from torch import Tensor
 from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.released import released
 
-OUT = Path(__file__).parents[1] / "golden" / "pocket"
 VOCABULARY, FRAMES, DECODED = 160, 64, 8
 
 TEXTS = [
@@ -210,8 +210,8 @@ def spoken(model: TTSModel, voice: dict, text: str) -> dict[str, Tensor]:
     return {"spoken_noise": torch.stack(noise), "spoken": sound[::97].clone()}
 
 
-def make(name: str, config: dict[str, Any], seed: int, tokenizer: Path) -> None:
-    folder = OUT / "languages" / name
+def make(out: Path, name: str, config: dict[str, Any], seed: int, tokenizer: Path) -> None:
+    folder = out / "languages" / name
     (folder / "embeddings").mkdir(parents=True)
     kind = Path(config["flow_lm"]["lookup_table"]["tokenizer_path"]).name
     shutil.copy(tokenizer / kind, folder / kind)
@@ -232,8 +232,8 @@ def make(name: str, config: dict[str, Any], seed: int, tokenizer: Path) -> None:
     save_file({key: value.contiguous() for key, value in model.state_dict().items()}, folder / "model.safetensors")
     config["flow_lm"]["lookup_table"]["tokenizer_path"] = kind
     (folder / "config.yaml").write_text(yaml.safe_dump(config, allow_unicode=True))
-    save_file(golden, OUT / f"{name}.safetensors")
-    (OUT / f"{name}.json").write_text(json.dumps({"text": TEXTS[6], "spoken": TEXTS[16], "prompts": prompts(model)}))
+    save_file(golden, out / f"{name}.safetensors")
+    (out / f"{name}.json").write_text(json.dumps({"text": TEXTS[6], "spoken": TEXTS[16], "prompts": prompts(model)}))
 
 
 def check_released() -> None:
@@ -246,21 +246,15 @@ def check_released() -> None:
         assert sorted(ours.text.replace) == sorted(theirs.text.replace), path.stem
 
 
-def main() -> None:
+def record(golden: Path) -> None:
+    """The models, and what the package does with them."""
     assert version("pocket-tts") == "4.0.1"
     check_released()
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
-    tokenizer = OUT / "tokenizer"
-    tokenizer.mkdir()
-    train_tokenizer(tokenizer)
-    for seed, (name, config) in enumerate(MODELS.items()):
-        make(name, config, seed, tokenizer)
-    shutil.rmtree(tokenizer)
-    (OUT / "texts.json").write_text(json.dumps(TEXTS, ensure_ascii=False))
-    size = sum(path.stat().st_size for path in OUT.rglob("*") if path.is_file())
-    print(f"{OUT}: {size / 1e6:.2f} MB")
-
-
-if __name__ == "__main__":
-    main()
+    out = golden / "pocket"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as tokenizer:
+        train_tokenizer(Path(tokenizer))
+        for seed, (name, config) in enumerate(MODELS.items()):
+            make(out, name, copy.deepcopy(config), seed, Path(tokenizer))
+    (out / "texts.json").write_text(json.dumps(TEXTS, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""The shipped Lark in the engine: the same speech alone and in company, and an end to everything it says."""
+"""What is the shipped Lark's own. What every family promises is in `test_families`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from tests.engine.toy import Bench
-from voxrtc.messages import Cancel, Chunk, Ended
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import InvalidRequest, SpeechLM
 from voxrtc.speechlm.lark.model import Lark, LarkStates
 from voxrtc.speechlm.weights import WeightsError
-
-TEXTS = ["Hello there.", "The train to the coast leaves at ten.", "Yes.", "Would you like some tea? It is still warm."]
-RANDOM = {"temperature": 0.7, "top_k": 20, "seed": 11}
 
 
 @pytest.fixture(scope="module")
@@ -25,60 +22,19 @@ def lark() -> SpeechLM:
     return registry.load(ROOT / "models", "lark")[1]
 
 
-def spoken(bench: Bench, stream: str) -> np.ndarray:
-    parts = [reply.pcm for reply in bench.replies[stream] if isinstance(reply, Chunk)]
-    return np.frombuffer(b"".join(parts), "<i2").astype(np.float32) / 32768
+class Level(nn.Module):
+    """A head without opinion: a tie, which greedy choice gives to the first code, and that is to stay."""
 
-
-@pytest.mark.parametrize("sampling", [{}, RANDOM])
-def test_tokens_and_sound_do_not_depend_on_company(lark: SpeechLM, sampling: dict) -> None:
-    alone = Bench(page_size=None, model=lark)
-    for text in TEXTS:
-        alone.speak(text, text, **{"seed": 5, **sampling})
-        alone.run()
-    together = Bench(slots=3, page_size=64, model=lark)
-    for text in TEXTS:
-        together.speak(text, text, **{"seed": 5, **sampling})
-        for _ in range(7):
-            together.step()
-    together.speak("cancelled", "Nobody will hear the end of this sentence.")
-    for _ in range(60):
-        together.step()
-    together.send(Cancel(stream="cancelled"), "cancelled")
-    together.run()
-    for text in TEXTS:
-        assert together.codes[text] == alone.codes[text]
-        assert isinstance(together.replies[text][-1], Ended)
-        assert len(spoken(together, text)) == 600 * len(together.codes[text])
-        assert np.abs(spoken(together, text) - spoken(alone, text)).max() <= 2e-4
-
-
-def test_a_prompt_in_parts_is_the_prompt_in_one(lark: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = []
-    for budget in (512, 5):
-        monkeypatch.setattr("voxrtc.engine.snapshot.PREFILL_TOKENS", budget)
-        bench = Bench(page_size=None, model=lark)
-        bench.speak("a", TEXTS[1])
-        bench.run()
-        codes.append(bench.codes["a"])
-    assert codes[0] == codes[1]
-
-
-def test_seeds_change_what_is_sampled(lark: SpeechLM) -> None:
-    bench = Bench(page_size=None, model=lark)
-    for seed in (1, 2):
-        bench.speak(str(seed), TEXTS[1], **{**RANDOM, "seed": seed})
-    bench.run()
-    assert bench.codes["1"] != bench.codes["2"]
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(len(z), 2)
 
 
 def test_every_phoneme_ends_in_time_and_keeps_its_units() -> None:
     """Whatever the network wants: here it never wants to go on."""
     lark = registry.load(ROOT / "models", "lark")[1]
     assert isinstance(lark, Lark)
-    with torch.no_grad():
-        lark.network.heads[0].weight.zero_()  # a tie, which greedy choice gives to the first code: stay
-    bench = Bench(page_size=None, model=lark)
+    lark.network.heads[0] = Level()
+    bench = Bench(model=lark)
     bench.speak("a", "Yes.")
     bench.run()
     codes = np.array(bench.codes["a"])
@@ -103,9 +59,8 @@ def test_states_of_a_slot_start_afresh(lark: SpeechLM) -> None:
 
 
 def test_text_that_cannot_be_spoken_is_refused(lark: SpeechLM) -> None:
-    for text in ("", " \n", "你好"):
-        with pytest.raises(InvalidRequest):
-            lark.split(text)
+    with pytest.raises(InvalidRequest):
+        lark.split("你好")
 
 
 def test_a_broken_checkpoint_is_told_by_name(tmp_path: Path) -> None:

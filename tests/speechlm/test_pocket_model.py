@@ -1,4 +1,4 @@
-"""A tiny random Pocket-TTS in the engine: the same speech alone and in company, and an end to everything it says."""
+"""A tiny random Pocket-TTS in the engine, beyond what `test_families` asks of every family."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.toy import Bench
-from voxrtc.messages import Cancel, Chunk, Ended, Failed, Generate, Sampling
+from tests.speechlm.families import POCKETS, tiny_pocket
+from tests.speechlm.test_families import alone, spoken
+from tests.tiny import GOLDEN
+from voxrtc.messages import Ended, Failed, Generate, Sampling
+from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import InvalidRequest
 from voxrtc.speechlm.pocket.config import PocketConfig, TextRules
@@ -20,47 +25,12 @@ from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.released import released
 from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer
 
-FOLDER = Path(__file__).parents[1] / "golden" / "pocket" / "languages"
-NAMES = ("plain", "drifting", "pointwise")
 TEXTS = ["Hello there.", "The train to the coast leaves at ten.", "Yes.", "I am very well, thank you. It is a fine day."]
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=POCKETS)
 def pocket(request: pytest.FixtureRequest) -> Pocket:
-    return Pocket.load(FOLDER / request.param)
-
-
-def spoken(bench: Bench, stream: str) -> np.ndarray:
-    parts = [reply.pcm for reply in bench.replies[stream] if isinstance(reply, Chunk)]
-    return np.frombuffer(b"".join(parts), "<i2").astype(np.float32) / 32768
-
-
-def alone(model: Pocket, text: str, **sampling) -> Bench:  # type: ignore[no-untyped-def]
-    bench = Bench(page_size=None, model=model)
-    bench.speak(text, text, **sampling)
-    bench.run()
-    return bench
-
-
-def test_latents_and_sound_do_not_depend_on_company(pocket: Pocket) -> None:
-    """But for rounding: sums are taken in another order in another batch."""
-    together = Bench(slots=3, page_size=64, model=pocket)
-    for text in TEXTS:
-        together.speak(text, text, seed=5)
-        for _ in range(7):
-            together.step()
-    together.speak("cancelled", "Nobody will hear the end of this.", seed=5)
-    for _ in range(9):
-        together.step()
-    together.send(Cancel(stream="cancelled"), "cancelled")
-    together.run()
-    for text in TEXTS:
-        single = alone(pocket, text, seed=5)
-        made, expected = np.array(together.codes[text]), np.array(single.codes[text])
-        assert made.shape == expected.shape and np.abs(made - expected).max() <= 5e-5
-        assert isinstance(together.replies[text][-1], Ended)
-        assert len(spoken(together, text)) == 1920 * len(made)
-        assert np.abs(spoken(together, text) - spoken(single, text)).max() <= 2e-4
+    return tiny_pocket(request.param)
 
 
 def test_everything_ends_in_time(pocket: Pocket) -> None:
@@ -71,7 +41,7 @@ def test_everything_ends_in_time(pocket: Pocket) -> None:
 
 
 def test_an_end_is_not_heard_at_once_and_takes_some_frames(pocket: Pocket) -> None:
-    model = Pocket.load(FOLDER / "plain")
+    model = tiny_pocket("plain")
     with torch.no_grad():
         model.network.eos.bias.fill_(1e9)
     for text, after in (("Yes.", 5), ("It is a fine day today.", 3)):
@@ -99,7 +69,7 @@ def test_pieces_of_a_stream_have_noise_of_their_own(pocket: Pocket) -> None:
 
 def test_voices(pocket: Pocket) -> None:
     assert pocket.voices == ("default", "other", "someone")
-    bench = Bench(page_size=None, model=pocket)
+    bench = Bench(model=pocket)
     for voice in (*pocket.voices, "nobody"):
         request = Generate(stream=voice, text="Yes.", accepted=0.0, voice=voice, sampling=Sampling(seed=1))
         bench.send(request, voice)
@@ -110,15 +80,8 @@ def test_voices(pocket: Pocket) -> None:
     assert isinstance(failed, Failed) and "someone" in failed.message
 
 
-def test_a_prompt_in_parts_is_the_prompt_in_one(pocket: Pocket, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = np.array(alone(pocket, TEXTS[1], seed=1).codes[TEXTS[1]])
-    monkeypatch.setattr("voxrtc.engine.snapshot.PREFILL_TOKENS", 5)
-    parts = np.array(alone(pocket, TEXTS[1], seed=1).codes[TEXTS[1]])
-    assert whole.shape == parts.shape and np.abs(whole - parts).max() <= 5e-5
-
-
 def test_a_stream_whose_numbers_break_fails_alone(pocket: Pocket) -> None:
-    bench = Bench(slots=2, page_size=None, model=pocket)
+    bench = Bench(slots=2, model=pocket)
     for text in TEXTS[:2]:
         bench.speak(text, text, seed=5)
     for _ in range(4):
@@ -131,9 +94,9 @@ def test_a_stream_whose_numbers_break_fails_alone(pocket: Pocket) -> None:
 
 
 def test_a_card_loads_it(tmp_path: Path) -> None:
-    card = (Path(__file__).parents[2] / "models" / "pocket.yaml").read_text()
-    (tmp_path / "tiny.yaml").write_text(card.replace("path: pocket/languages/english", "path: plain"))
-    shutil.copytree(FOLDER / "plain", tmp_path / "plain")
+    card = yaml.safe_load((ROOT / "models" / "pocket.yaml").read_text("utf-8"))
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump({**card, "path": "plain", "sources": []}))
+    shutil.copytree(GOLDEN / "pocket" / "languages" / "plain", tmp_path / "plain")
     info, model = registry.load(tmp_path, "tiny")
     assert info.family == "pocket" and info.licence == "CC-BY-4.0" and "alba" in info.voices
     assert (info.frame_rate, info.sample_rate) == (model.frame_rate, model.detokenizer.sample_rate)

@@ -8,19 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from tests import tiny
+from tests.speechlm.families import POCKETS
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages import Sampling
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.voice import clone, end_on_pause
 from voxrtc.speechlm.weights import WeightsError
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "pocket"
-NAMES = ("plain", "drifting", "pointwise")
+GOLDEN = tiny.GOLDEN / "pocket"
 TOLERANCE = 1e-4
 
 
@@ -37,7 +36,7 @@ class Golden:
         return self.arrays[name]
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=POCKETS)
 def golden(request: pytest.FixtureRequest) -> Golden:
     return Golden(request.param)
 
@@ -74,7 +73,7 @@ def latents(model: Pocket, text: str, noise: Given, most: int | None = None) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "sample", spy)
         while len(made) < (most or prompt.max_frames) and (most or not last):
-            [result] = worker.step([Task(1, start, count, samples=True)])
+            [result] = worker.launch([Task(1, start, count, samples=True)]).results()
             assert isinstance(result, tuple), result
             made.append(result[0])
             last, start, count = result[1], start + count, 1
@@ -122,36 +121,9 @@ def test_a_cloned_voice(golden: Golden) -> None:
     assert difference(made.keys, read.keys) <= TOLERANCE and difference(made.values, read.values) <= TOLERANCE
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    name=st.sampled_from(NAMES),
-    streams=st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 9), min_size=1, max_size=6)), min_size=1, max_size=4),
-)
-def test_any_chunking_in_any_company_is_the_sound_of_one_call(
-    loaded: dict[str, Golden], name: str, streams: list[tuple[int, list[int]]]
-) -> None:
-    detokenizer = loaded[name].model.detokenizer
-    frames = [loaded[name]["latents"][i : i + sum(chunks)] for i, (_, chunks) in enumerate(streams)]
-    parts = [list(f.split(chunks)) for f, (_, chunks) in zip(frames, streams, strict=True)]
-    states = [detokenizer.new_state(0) for _ in streams]
-    streamed: list[list[Tensor]] = [[] for _ in streams]
-    for call in range(9):
-        turn = {i: call - join for i, (join, chunks) in enumerate(streams) if 0 <= call - join < len(chunks)}
-        if not turn:
-            continue
-        final = [k + 1 == len(parts[i]) for i, k in turn.items()]
-        sounds = detokenizer.decode([parts[i][k] for i, k in turn.items()], [states[i] for i in turn], final)
-        for (i, k), sound in zip(turn.items(), sounds, strict=True):
-            assert len(sound) == 1920 * len(parts[i][k])
-            streamed[i].append(sound)
-    for sounds, whole in zip(streamed, frames, strict=True):
-        [expected] = detokenizer.decode([whole], [detokenizer.new_state(0)], [True])
-        assert len(whole) == 0 or difference(torch.cat(sounds), expected) <= TOLERANCE
-
-
 @pytest.fixture(scope="module")
 def loaded() -> dict[str, Golden]:
-    return {name: Golden(name) for name in NAMES}
+    return {name: Golden(name) for name in POCKETS}
 
 
 def test_a_long_stream_does_not_drift(loaded: dict[str, Golden]) -> None:
@@ -259,5 +231,5 @@ def test_voices_of_any_length_and_of_older_files(tmp_path: Path) -> None:
     assert len(model.prefix("long")) == 200 * len(model.prefix("someone")) > 376
     worker, prompt = Worker(model, slots=1), model.preprocess("Yes.", "long")
     worker.admit(0, prompt, Sampling(), seed=0, step=0)
-    [result] = worker.step([Task(0, prompt.known, prompt.length - prompt.known, True)])
+    [result] = worker.launch([Task(0, prompt.known, prompt.length - prompt.known, True)]).results()
     assert isinstance(result, tuple) and result[0].isfinite().all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
 from fastapi import FastAPI, Request, Response
@@ -19,23 +20,29 @@ _CODE = {404: "not_found", 405: "method_not_allowed"}
 
 
 class ApiError(HTTPException):
-    """An answer that is an error: HTTP `status`, `code` for programs, `message` for people, and the field at fault."""
+    """An answer that is an error: HTTP `status`, `code` for programs, `message` for people, and the field at fault.
 
-    def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
+    A 503 says after how many seconds to try again.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, param: str | None = None, retry_after: float = RETRY_AFTER
+    ) -> None:
         super().__init__(status, message)
-        self.code, self.param = code, param
+        self.code, self.param, self.retry_after = code, param, retry_after
 
 
 def from_stream(failure: StreamFailed) -> ApiError:
     """A stream that failed before its first sound, as an answer."""
-    return ApiError(_STATUS.get(failure.code, 500), failure.code, str(failure))
+    retry_after = failure.retry_after or RETRY_AFTER
+    return ApiError(_STATUS.get(failure.code, 500), failure.code, str(failure), retry_after=retry_after)
 
 
 def response(error: ApiError, headers: Mapping[str, str] | None = None) -> Response:
     """The error on the wire. A client that may simply try again is told when."""
     kind = "invalid_request_error" if error.status_code < 500 else "server_error"
     fields = {"message": error.detail, "type": kind, "code": error.code, "param": error.param}
-    retry = {"Retry-After": str(RETRY_AFTER)} if error.status_code == 503 else {}
+    retry = {"Retry-After": str(math.ceil(error.retry_after))} if error.status_code == 503 else {}
     # Escaped to ASCII: a message may quote text that has no UTF-8 form (lone surrogates).
     body = json.dumps({"error": fields}).encode()
     return Response(body, error.status_code, {**(headers or {}), **retry}, media_type="application/json")

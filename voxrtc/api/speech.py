@@ -23,7 +23,7 @@ from voxrtc.api import errors
 from voxrtc.api.encoders import ENCODERS, Encoder
 from voxrtc.api.limits import LimitedRoute
 from voxrtc.engine.client import EngineClient, StreamFailed
-from voxrtc.messages import Chunk, Generate, Playout
+from voxrtc.messages import Chunk, Generate, Playout, Queued
 
 MAX_INPUT = 10_000  # characters: about twelve minutes of speech
 
@@ -75,43 +75,58 @@ def router(engine: EngineClient) -> APIRouter:
         parts = sound(engine, generate, kind)
         if request.stream_format == "sse":
             return Speech(generate.stream, events(parts), "text/event-stream")
-        return Speech(generate.stream, parts, kind.media_type)
+        return Speech(generate.stream, silently(parts), kind.media_type)
 
     return routes
 
 
-async def sound(engine: EngineClient, request: Generate, kind: type[Encoder]) -> AsyncGenerator[bytes]:
+async def sound(engine: EngineClient, request: Generate, kind: type[Encoder]) -> AsyncGenerator[Queued | bytes]:
     """The stream in one format; each part is asked for when the listener has taken the one before.
 
     That also makes this listener's playout clock: it is taken to play from the first part on, at the speed of sound, what
-    it has got. What it has not taken holds the stream back instead of filling memory. Raises `StreamFailed`.
+    it has got. What it has not taken holds the stream back instead of filling memory. If the stream has to wait, its places
+    in the queue come before the sound. Raises `StreamFailed`.
     """
-    async with aclosing(engine.generate(request)) as chunks:
-        chunk = await anext(chunks, None)
+    async with aclosing(engine.generate(request)) as replies:
+        while isinstance(chunk := await anext(replies, None), Queued):
+            yield chunk
         if chunk is None:
             raise StreamFailed("engine_error", "The engine made no sound of this text.")
         with closing(kind(chunk.sample_rate)) as encoder:
             head, taken, began = encoder.header(), 0.0, time.monotonic()
-            while chunk:
+            while isinstance(chunk, Chunk):
                 yield head + await _work(encoder, encoder.encode, chunk.pcm)
                 head, taken = b"", taken + _seconds(chunk)
                 now = time.monotonic()
                 played = min(taken, now - began)
                 engine.report(Playout(stream=request.stream, played=played, at=now, running=True, taken=taken))
-                chunk = await anext(chunks, None)
+                chunk = await anext(replies, None)
             yield await _work(encoder, encoder.finish)
 
 
-async def events(parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """The same bytes as server-sent events: `speech.audio.delta` with base64, and `speech.audio.done` at the end."""
+async def silently(parts: AsyncGenerator[Queued | bytes]) -> AsyncGenerator[bytes]:
+    """The sound alone: a plain answer has no place to tell of waiting, and keeps its status for what comes of it."""
     async with aclosing(parts):
         async for part in parts:
-            if part:
+            if isinstance(part, bytes):
+                yield part
+
+
+async def events(parts: AsyncGenerator[Queued | bytes]) -> AsyncGenerator[bytes]:
+    """The same bytes as server-sent events: `speech.audio.delta` with base64, and `speech.audio.done` at the end.
+
+    Before them `voxrtc.queue`, while the stream waits for its turn.
+    """
+    async with aclosing(parts):
+        async for part in parts:
+            if isinstance(part, Queued):
+                yield _event({"type": "voxrtc.queue", "position": part.position, "wait_ms": round(1000 * part.wait)})
+            elif part:
                 yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
     yield _event({"type": "speech.audio.done"})
 
 
-def _event(fields: dict[str, str]) -> bytes:
+def _event(fields: dict[str, str | int]) -> bytes:
     return f"data: {json.dumps(fields)}\n\n".encode()
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import sys
 
-import voxrtc.bench
+COMMANDS = ("goodput", "rtc", "simulate", "soak")
 
 
 def main() -> None:
-    names = sorted(module.name for module in pkgutil.iter_modules(voxrtc.bench.__path__) if not module.ispkg)
-    names.remove("__main__")
-    if len(sys.argv) < 2 or sys.argv[1] not in names:
-        sys.exit(f"usage: python -m voxrtc.bench {{{','.join(names)}}} …")
+    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
+        sys.exit(f"usage: python -m voxrtc.bench {{{','.join(COMMANDS)}}} …")
     importlib.import_module(f"voxrtc.bench.{sys.argv[1]}").main(sys.argv[2:])
 
 

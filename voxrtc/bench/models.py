@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from voxrtc.engine.worker import Chunk, Task, Worker
+from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
 from voxrtc.messages import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
@@ -81,7 +81,8 @@ class Ours:
 
     def __init__(self, name: str, model: SpeechLM, streams: int) -> None:
         self.costs = Costs(name, streams, model.frame_rate, model.detokenizer.min_chunk)
-        self.worker, self.states = Worker(model, streams), [model.detokenizer.new_state(i) for i in range(streams)]
+        pages = streams * -(-model.cache.positions // PAGE_SIZE)  # for all at their longest
+        self.worker, self.states = Worker(model, streams, pages), [model.detokenizer.new_state(i) for i in range(streams)]
         prompt = model.preprocess(model.split(TEXT)[0], "default")
         for slot in range(streams):
             self.worker.admit(slot, prompt, Sampling(), seed=slot, step=0)
@@ -89,7 +90,7 @@ class Ours:
         self.frames = self._step([Task(slot, prompt.known, prompt.length - prompt.known, True) for slot in range(streams)])
 
     def _step(self, tasks: list[Task]) -> list[Tensor]:
-        results = self.worker.step(tasks)
+        results = self.worker.launch(tasks).results()
         return [result[0] for result in results if isinstance(result, tuple)]
 
     def step(self) -> None:
@@ -163,7 +164,7 @@ def _check(model: Pocket, folder: Path) -> str:
     worker.admit(0, prompt, Sampling(temperature=0.0), seed=0, step=0)
     start, count, latents = prompt.known, prompt.length - prompt.known, []
     for _ in example["latents"]:
-        [result] = worker.step([Task(0, start, count, True)])
+        [result] = worker.launch([Task(0, start, count, True)]).results()
         assert isinstance(result, tuple), result
         latents.append(result[0])
         start, count = start + count, 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from voxrtc.chat import events
 from voxrtc.engine.client import EngineClient, StreamFailed
-from voxrtc.messages import Generate, Timing
+from voxrtc.messages import Generate, Queued, Timing
 from voxrtc.rtc.track import PlayoutTrack, Utterance
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,14 @@ class Response:
         self._utterance: Utterance | None = None
         self._task: asyncio.Task[None] | None = None
         self._over: Callable[[Response], None] | None = None  # None once it is over
+
+    @property
+    def in_conversation(self) -> bool:
+        """Breaking in on it is part of a conversation: it sounds, or follows itself upon an interruption.
+
+        Who only gives up waiting and asks anew is a stranger still.
+        """
+        return self.timing is not None or self._request.priority
 
     def start(self, engine: EngineClient, track: PlayoutTrack, over: Callable[[Response], None]) -> None:
         """Announce it and begin; `over` is called once, after `response.done`."""
@@ -72,12 +80,15 @@ class Response:
         return {stage: round(1000 * each, 2) for stage, each in seconds.items()}
 
     async def _speak(self, engine: EngineClient, track: PlayoutTrack) -> None:
-        async with aclosing(engine.generate(self._request)) as chunks:
-            async for chunk in chunks:
+        async with aclosing(engine.generate(self._request)) as replies:
+            async for reply in replies:
+                if isinstance(reply, Queued):
+                    self._tell_place(reply)
+                    continue
                 if self._utterance is None:
-                    self.timing = chunk.timing
+                    self.timing = reply.timing
                     self._utterance = await track.begin(self.id)
-                if not await self._utterance.write(chunk.pcm, chunk.sample_rate):
+                if not await self._utterance.write(reply.pcm, reply.sample_rate):
                     raise asyncio.CancelledError  # flushed: what follows would not be heard
         if self._utterance:
             await self._utterance.finish()
@@ -110,6 +121,10 @@ class Response:
         part = {"type": "output_audio", "transcript": ""}
         self._send(events.event("response.content_part.added", **self._place(), part=part))
         self._send(events.event("response.output_audio_transcript.delta", **self._place(), delta=self._request.text))
+
+    def _tell_place(self, place: Queued) -> None:
+        wait_ms = round(1000 * place.wait)
+        self._send(events.event("voxrtc.queue", response_id=self.id, position=place.position, wait_ms=wait_ms))
 
     def _conclude(self, status: str, details: dict[str, Any] | None = None) -> None:
         if self._over is None:

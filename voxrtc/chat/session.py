@@ -46,6 +46,7 @@ class Session:
         self._items: list[str] = []  # ids, oldest first
         self._unanswered: str | None = None  # the text of the last user message that nothing has answered
         self._active: Response | None = None  # being generated
+        self._broke_in = False  # since the last response: the next one is a reply to that
         self._heard: dict[str, Response] = {}  # being generated or still to be played out, by stream
 
     # --- the peer's side (PeerListener) ---
@@ -140,7 +141,9 @@ class Session:
             accepted=time.monotonic(),
             model=choice.model,
             voice=choice.voice,
+            priority=self._broke_in or self.line.track.clock is not None,
         )
+        self._broke_in = False
         item_id = events.new_id("item")
         previous = self._insert(item_id, None) if settings.conversation != "none" else None
         response = Response(self.line.send, request, item_id, previous, settings.metadata)
@@ -161,14 +164,19 @@ class Session:
     def _cancel(self, response_id: str | None) -> None:
         if self._active is None or response_id not in (None, self._active.id):
             raise EventError("response_cancel_not_active", "There is no such response in progress.", "response_id")
-        self._active.cancel()
+        self._break_off(self._active)
 
     def _clear(self) -> None:
         if clock := self.line.track.flush():
+            self._broke_in = True
             if self._active and self._active.id == clock.stream:
-                self._active.cancel()  # the rest would not be heard
+                self._break_off(self._active)  # the rest would not be heard
             self._tell("output_audio_buffer.cleared", response_id=clock.stream)
             self._played(clock)
+
+    def _break_off(self, response: Response) -> None:
+        self._broke_in = self._broke_in or response.in_conversation
+        response.cancel()
 
     # --- what follows from them ---
 

@@ -20,16 +20,17 @@ from voxrtc.messages import (
     ModelInfo,
     Models,
     Playout,
+    Queued,
     Stats,
 )
 
 
 class StreamFailed(Exception):
-    """A stream ended in an error. `code` is `Failed.code`; the text is meant for the listener."""
+    """A stream ended in an error. `code` and `retry_after` are `Failed`'s; the text is meant for the listener."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.retry_after = code, retry_after
 
 
 class EngineLost(ConnectionError):
@@ -52,30 +53,31 @@ class EngineClient:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._streams: dict[str, asyncio.Queue[Chunk | Ended | Failed]] = {}
+        self._streams: dict[str, asyncio.Queue[Queued | Chunk | Ended | Failed]] = {}
         self._questions: dict[int, asyncio.Future[Models | Stats]] = {}
         self._numbers = itertools.count()
         transport.connect(self._on_reply, self._on_lost)
 
-    async def generate(self, request: Generate) -> AsyncGenerator[Chunk, None]:
-        """The stream's sound as it is made. Leaving the iteration early cancels the stream.
+    async def generate(self, request: Generate) -> AsyncGenerator[Queued | Chunk, None]:
+        """The stream's sound as it is made; before that its places in the queue, if it has to wait.
 
+        Leaving the iteration early cancels the stream.
         The queue behind it is bounded by the engine, which pauses a stream that is far ahead of its `Playout`.
         Raises `StreamFailed`.
         """
         assert request.stream not in self._streams, f"stream id {request.stream} is in use"
-        replies: asyncio.Queue[Chunk | Ended | Failed] = asyncio.Queue()
+        replies: asyncio.Queue[Queued | Chunk | Ended | Failed] = asyncio.Queue()
         self._streams[request.stream] = replies
         over = False
         try:
             self._transport.send(request)
             while True:
                 reply = await replies.get()
-                over = not isinstance(reply, Chunk)
-                if isinstance(reply, Chunk):
+                over = isinstance(reply, Ended | Failed)
+                if isinstance(reply, Queued | Chunk):
                     yield reply
                 elif isinstance(reply, Failed):
-                    raise StreamFailed(reply.code, reply.message)
+                    raise StreamFailed(reply.code, reply.message, reply.retry_after)
                 else:
                     return
         except EngineLost as lost:

@@ -25,15 +25,15 @@ class _Size:
 
 
 class LinearCost:
-    """Seconds as a constant and non-negative weights times terms.
+    """Seconds as a constant and non-negative weights times `terms`.
 
     Observations are kept as one typical value a size (powers of about 1.4), so that sizes seen often do not drown the
     others, and one step that was held up by something else hardly moves anything. The weights are the least squares fit
     of relative errors to those values.
     """
 
-    def __init__(self, guess: Sequence[float]) -> None:
-        self._guess = list(guess)
+    def __init__(self, guess: Sequence[float], terms: Sequence[str] = ()) -> None:
+        self.terms, self._guess = terms, list(guess)
         self.weights = list(guess)
         self.count = 0
         self._sizes: dict[tuple[int, ...], _Size] = {}
@@ -73,14 +73,24 @@ class LinearCost:
 
 @dataclass
 class Costs:
-    """A model on a machine. The guesses are a small model's on a CPU; calibration and work replace them."""
+    """A model on a machine: running its trunk, choosing a frame's codes (`depth`), and making sound.
 
-    step: LinearCost = field(default_factory=lambda: LinearCost((4e-3, 5e-4, 5e-5)))  # 1, decoding streams, prompt tokens
-    codec: LinearCost = field(default_factory=lambda: LinearCost((2e-3, 2e-4, 2e-4)))  # 1, streams, frames
+    The guesses are a small model's on a CPU; calibration and work replace them.
+    """
 
-    def step_seconds(self, streams: int, prompt_tokens: int = 0) -> float:
+    step: LinearCost = field(default_factory=lambda: LinearCost((4e-3, 5e-4, 5e-5), ("stream", "prompt token")))
+    codec: LinearCost = field(default_factory=lambda: LinearCost((2e-3, 2e-4, 2e-4), ("stream", "frame")))
+    depth: LinearCost = field(default_factory=lambda: LinearCost((5e-4, 5e-5), ("stream",)))
+
+    def step_seconds(self, streams: float, prompt_tokens: float = 0) -> float:
         """One step of the language model."""
-        return self.step.predict(streams, prompt_tokens)
+        return self.step.predict(streams, prompt_tokens) + self.depth.predict(streams)
+
+    def stepped(self, seconds: float, depth_seconds: float, streams: int, sampled: int, prompt_tokens: int) -> None:
+        """Learn from a step that took `seconds`, of which `depth_seconds` went into choosing codes for `sampled` streams."""
+        self.step.observe(seconds - depth_seconds, streams, prompt_tokens)
+        if sampled:
+            self.depth.observe(depth_seconds, sampled)
 
     def codec_seconds(self, streams: int, frames: int) -> float:
         """One call of the detokenizer for `frames` in all."""

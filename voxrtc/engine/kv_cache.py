@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -13,18 +14,29 @@ class OutOfPages(Exception):
     """The pool cannot give what was asked; nothing was taken."""
 
 
+@dataclass(frozen=True)
+class Evicted:
+    """The pages of a preempted stream, [layers, pages, kv_heads, page_size, head_dim] each."""
+
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def pages(self) -> int:
+        """How many they are."""
+        return self.keys.shape[1]
+
+
 class PagedCache:
-    """Keys and values [layers, pages, page_size, kv_heads, head_dim], given out to slots in whole pages."""
+    """Keys and values [layers, pages, kv_heads, page_size, head_dim], given out to slots in whole pages."""
 
     def __init__(self, shape: CacheShape, slots: int, pages: int, page_size: int = 32) -> None:
-        size = (shape.layers, pages, page_size, shape.kv_heads, shape.head_dim)
-        # numpy's zeros take memory from the machine when they are written to, torch's at once.
-        self.keys, self.values = (torch.from_numpy(np.zeros(size, np.float32)) for _ in range(2))
+        size = (shape.layers, pages, shape.kv_heads, page_size, shape.head_dim)
+        self.keys, self.values = torch.zeros(size), torch.zeros(size)  # takes its memory at once: then no load can make it grow
         self.page_size, self.pages = page_size, pages
         self.table = torch.zeros(slots, self.pages_for(shape.positions), dtype=torch.long)  # page ids, by slot and order
         self._free = list(range(pages))[::-1]  # lowest first, so that few streams lie close together
         self._held: dict[int, list[int]] = {}
-        self._reserved: dict[int, int] = {}
 
     def pages_for(self, positions: int) -> int:
         """Pages that hold `positions`."""
@@ -32,56 +44,63 @@ class PagedCache:
 
     @property
     def available(self) -> int:
-        """Pages neither held nor promised to anyone."""
-        return self.pages - sum(self._reserved.values())
+        """Pages that nobody holds."""
+        return len(self._free)
 
     @property
     def used(self) -> int:
         """Pages held."""
         return self.pages - len(self._free)
 
-    def reserve(self, slot: int, positions: int) -> None:
-        """Promise `slot` room for `positions`, so that it can never run dry half way. Raises `OutOfPages`."""
-        assert slot not in self._reserved, f"slot {slot} has a reservation already"
-        need = self.pages_for(positions)
-        if need > self.available:
-            raise OutOfPages(f"{need} pages wanted, {self.available} left")
-        self._reserved[slot], self._held[slot] = need, []
+    def held(self, slot: int) -> int:
+        """Pages that `slot` holds."""
+        return len(self._held.get(slot, ()))
 
     def grow(self, slot: int, positions: int) -> None:
-        """Make sure that `slot` holds pages for its first `positions`."""
-        held = self._held[slot]
-        while len(held) < self.pages_for(positions):
-            assert len(held) < self._reserved[slot], f"slot {slot} grew past its reservation"
+        """Make sure that `slot` holds pages for its first `positions`. Raises `OutOfPages`."""
+        held = self._held.setdefault(slot, [])
+        need = self.pages_for(positions) - len(held)
+        if need > len(self._free):
+            raise OutOfPages(f"{need} pages wanted, {len(self._free)} left")
+        for _ in range(need):
             page = self._free.pop()
             self.table[slot, len(held)] = page
             held.append(page)
 
     def fill(self, slot: int, keys: Tensor, values: Tensor) -> None:
-        """Put `keys` and `values` [layers, n, kv_heads, head_dim] into the first positions of `slot`."""
-        count = keys.shape[1]
-        self.grow(slot, count)
-        for number, page in enumerate(self._held[slot]):
-            rows = slice(number * self.page_size, min(count, (number + 1) * self.page_size))
-            size = rows.stop - rows.start
-            self.keys[:, page, :size], self.values[:, page, :size] = keys[:, rows], values[:, rows]
+        """Put `keys` and `values` [layers, n, kv_heads, head_dim] into the first positions of `slot`. Raises `OutOfPages`."""
+        self.grow(slot, keys.shape[1])
+        for cache, new in ((self.keys, keys), (self.values, values)):
+            for page, rows in zip(self._held[slot], new.split(self.page_size, dim=1), strict=False):
+                cache[:, page, :, : rows.shape[1]] = rows.transpose(1, 2)
 
     def free(self, slot: int, scrub: bool = False) -> None:
         """Take back everything of `slot`.
 
-        `scrub` after a failure: attention masks what lies behind a stream's end, but 0 times NaN is NaN, so one stream's
-        broken numbers would reach the next holder of its pages.
+        `scrub` after a failure: a kernel may mask what lies behind a stream's end in its last page, but 0 times NaN is
+        NaN, so one stream's broken numbers would reach the next holder of its pages.
         """
-        pages = self._held.pop(slot)
+        pages = self._held.pop(slot, [])
         if scrub:
             self.keys[:, pages], self.values[:, pages] = 0.0, 0.0
         self._free.extend(pages)
         self._free.sort(reverse=True)
-        del self._reserved[slot]
+
+    def evict(self, slot: int) -> Evicted:
+        """Copy what `slot` holds to the host's memory and take its pages back."""
+        pages = self._held[slot]
+        evicted = Evicted(self.keys[:, pages].cpu(), self.values[:, pages].cpu())
+        self.free(slot)
+        return evicted
+
+    def restore(self, slot: int, evicted: Evicted) -> None:
+        """Put back, to the bit, what `evict` took. Raises `OutOfPages`."""
+        self.grow(slot, evicted.pages * self.page_size)
+        pages = self._held[slot]
+        self.keys[:, pages] = evicted.keys.to(self.keys.device)
+        self.values[:, pages] = evicted.values.to(self.values.device)
 
     def check_integrity(self) -> None:
-        """Every page is free or held once, and nobody holds more than was reserved. Called when idle, and by tests."""
+        """Every page is free or held once. Called when idle, and by tests."""
         held = [page for pages in self._held.values() for page in pages]
         assert sorted(held + self._free) == list(range(self.pages)), "a page was lost or given twice"
-        assert self._held.keys() == self._reserved.keys(), "pages are held without a reservation"
-        assert all(len(pages) <= self._reserved[slot] for slot, pages in self._held.items())

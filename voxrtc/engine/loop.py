@@ -14,17 +14,18 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 from torch import Tensor
 
 from voxrtc.engine.costs import Costs
-from voxrtc.engine.sampling import check
+from voxrtc.engine.door import Door, Stays
 from voxrtc.engine.scheduler import Policy, StepPlan, playout
-from voxrtc.engine.snapshot import Counters, machine, stats, view
+from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, machine, stats, view
 from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Chunk as CodecChunk
-from voxrtc.engine.worker import Task, Worker
+from voxrtc.engine.worker import Step, Task, Worker
 from voxrtc.messages import (
     Cancel,
     Chunk,
@@ -45,8 +46,18 @@ log = logging.getLogger(__name__)
 
 Reply = Callable[[EngineReply], None]
 
-WARM_UP = (1, 4, 16)  # streams at a time
+WARM_UP = (1, 4, 16, 64)  # streams at a time; the most also has working memory reach about its final size
 NAP = 0.02  # seconds between looks at streams that rest because they are far ahead of their listeners
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A step under way, and whose it is."""
+
+    began: float
+    owners: list[tuple[Stream, Piece]]
+    tasks: list[Task]
+    step: Step
 
 
 class Engine:
@@ -58,16 +69,19 @@ class Engine:
         info: ModelInfo,
         policy: Policy = playout,
         max_waiting: int = 64,
+        chunks: ChunkSizes = DEFAULT_CHUNKS,
         clock: Callable[[], float] = time.monotonic,
         executor: Callable[[str], Executor] = lambda name: ThreadPoolExecutor(1, thread_name_prefix=name),
         on_crash: Callable[[], None] = lambda: None,
     ) -> None:
-        self.worker, self.info, self.policy, self.max_waiting, self.clock = worker, info, policy, max_waiting, clock
+        self.worker, self.info, self.policy, self.chunks, self.clock = worker, info, policy, chunks, clock
         self.streams: dict[str, Stream] = {}
         self.counters = Counters(born=clock())
         self.costs = Costs()
+        self.door = Door(info, worker.model, max_waiting)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._slots = list(range(worker.slots))
+        self._flights: deque[Flight] = deque()
         self._detokenizing = False
         self._on_crash = on_crash
         self._prompts, self._codec = executor("prompts"), executor("detokenizer")
@@ -86,11 +100,13 @@ class Engine:
         for streams in (1, *WARM_UP):
             for i in range(min(streams, self.worker.slots)):
                 self.submit(Generate(stream=f"warm-up {i}", text="Yes.", accepted=self.clock()), lambda reply: None)
-            while self.run_once() or self.streams:
-                self._wait()
+            while (ran := self.run_once()) or self.streams:
+                if not ran:
+                    self._wait()
             if streams == 1:
                 self.costs = Costs()  # the slow one is no example
         self.counters = Counters(born=self.clock())
+        self.door.stays = Stays()  # people have more said than that
 
     def stop(self) -> None:
         """End after the present step; streams are left as they are."""
@@ -103,10 +119,19 @@ class Engine:
         """Hand in a request. `reply` is called on the engine's thread and must not block."""
         self._inbox.put(partial(self._take, request, reply, self.clock()))
 
+    def refusal(self, request: Generate) -> Failed | None:
+        """From any thread: the refusal of a full queue, at once and not only after the present step."""
+        if refusal := self.door.full(request):
+            self._inbox.put(self._refused)
+        return refusal
+
     # --- the loop ---
 
     def _stop(self) -> None:
         self._stopping = True
+
+    def _refused(self) -> None:
+        self.counters.ended[State.FAILED] += 1
 
     def _run(self) -> None:
         try:
@@ -130,46 +155,59 @@ class Engine:
             self._inbox.get()()
         now = self.clock()
         views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
-        plan = self.policy(now, views, machine(self.worker, self.costs, self._detokenizing))
-        if plan.idle:
-            return False
-        self._execute(plan)
-        return True
+        share = self.counters.prompt_share
+        plan = self.policy(now, views, machine(self.worker, self.costs, share, self._detokenizing, self.chunks))
+        working = bool(self._flights) or not plan.idle
+        if working:
+            self._execute(plan)
+            self.counters.busy += self.clock() - now
+        self.door.tell(now, self.streams.values())
+        return working
 
     def _execute(self, plan: StepPlan) -> None:
+        for name in plan.preempt:
+            stream = self.streams[name]
+            stream.evicted = self.worker.cache.evict(stream.slot)
+            self.counters.preempted += 1
         for name in plan.admit:
             self._admit(self.streams[name])
         if plan.detokenize:
             self._detokenize([(self.streams[name], count) for name, count in plan.detokenize])
         parts = [*plan.prefill, *((name, 1) for name in plan.decode)]
         if parts:
-            self._step([(self.streams[name], count) for name, count in parts])
+            self._launch([(self.streams[name], count) for name, count in parts])
+        while len(self._flights) > (self.worker.lag if parts else 0):
+            self._land(self._flights.popleft())
 
-    def _step(self, parts: list[tuple[Stream, int]]) -> None:
-        tasks = []
+    def _launch(self, parts: list[tuple[Stream, int]]) -> None:
+        began, tasks, owners = self.clock(), [], []
         for stream, count in parts:
             assert (piece := stream.piece) is not None, f"{stream.id} was planned without a prompt"
             tasks.append(Task(stream.slot, piece.position, count, samples=piece.position + count >= piece.prompt.length))
-            stream.first_step = stream.first_step or self.clock()
-        began = self.clock()
-        results = self.worker.step(tasks)
-        self.costs.step.observe(self.clock() - began, len(tasks), sum(task.count for task in tasks if task.count > 1))
-        self.counters.steps += 1
-        for (stream, count), result in zip(parts, results, strict=True):
+            owners.append((stream, piece))
+            piece.position += count
+            stream.first_step = stream.first_step or began
+        self._flights.append(Flight(began, owners, tasks, self.worker.launch(tasks)))
+
+    def _land(self, flight: Flight) -> None:
+        """Take what a step gave. What it gave for streams that left meanwhile is dropped."""
+        results, prompt_tokens = flight.step.results(), sum(task.count for task in flight.tasks if task.count > 1)
+        sampled = sum(isinstance(result, tuple) for result in results)
+        self.costs.stepped(self.clock() - flight.began, flight.step.seconds[1], len(flight.tasks), sampled, prompt_tokens)
+        self.counters.landed(flight.step.seconds, prompt_tokens, sampled)
+        for (stream, piece), result in zip(flight.owners, results, strict=True):
+            if stream.piece is not piece or piece.complete:
+                continue
             if isinstance(result, Exception):
                 self._fail(stream, result)
-            else:
-                self._advance(stream, count, result)
+            elif result:
+                self._sampled(stream, piece, *result)
 
-    def _advance(self, stream: Stream, count: int, sampled: tuple[Tensor, bool] | None) -> None:
-        assert stream.piece is not None
-        stream.piece.position += count
-        if sampled:
-            stream.piece.add(*sampled)
-            stream.frames += 1
-            stream.frame_times.append(self.clock())
-            stream.first_frame = stream.first_frame or stream.frame_times[-1]
-            self.counters.frames += 1
+    def _sampled(self, stream: Stream, piece: Piece, frame: Tensor, last: bool) -> None:
+        piece.add(frame, last)
+        stream.frames += 1
+        stream.frame_times.append(self.clock())
+        stream.first_frame = stream.first_frame or stream.frame_times[-1]
 
     # --- sound ---
 
@@ -230,33 +268,18 @@ class Engine:
             case GetModels():
                 reply(Models(call=request.call, models=[self.info]))
             case GetStats():
-                reply(stats(request.call, self.counters, self.streams.values(), self.worker, self.clock()))
+                reply(stats(request.call, self.counters, self.costs, self.streams.values(), self.worker, self.clock()))
 
     def _begin(self, request: Generate, reply: Reply, at: float) -> None:
-        if refusal := self._refusal(request):
-            self.counters.ended[State.FAILED] += 1
-            reply(Failed(stream=request.stream, code=refusal[0], message=refusal[1]))
+        self.door.look(self.streams.values())
+        if refusal := self.door.refusal(request, self.streams):
+            self._refused()
+            reply(refusal)
             return
         seed = request.sampling.seed
         stream = Stream(request, reply, at, random.getrandbits(62) if seed is None else seed)
         self.streams[stream.id] = stream
         self._prepare(stream)
-
-    def _refusal(self, request: Generate) -> tuple[str, str] | None:
-        """Code and message of why a request is not taken."""
-        if request.stream in self.streams:
-            return "invalid_request", f"Stream {request.stream} exists already."
-        if request.model not in ("", self.info.name):
-            return "model_not_found", f"There is no model “{request.model}”. Loaded: {self.info.name}."
-        if request.voice not in self.worker.model.voices:
-            return "invalid_request", f"There is no voice “{request.voice}”. Voices: {', '.join(self.worker.model.voices)}."
-        if sum(stream.state is State.WAITING for stream in self.streams.values()) >= self.max_waiting:
-            return "busy", "All places are taken and the queue is full. Please try again in a few seconds."
-        try:
-            check(request.sampling)
-        except InvalidRequest as wrong:
-            return "invalid_request", str(wrong)
-        return None
 
     def _prepare(self, stream: Stream) -> None:
         """Have the next piece's prompt made."""
@@ -280,10 +303,14 @@ class Engine:
             return
         stream.pieces, stream.prepared = done.result()
         stream.prompt_ready = stream.prompt_ready or self.clock()
-        if self.worker.pages_for(stream.prepared) > self.worker.cache.pages:
+        if self.worker.most_pages(stream.prepared) > self.worker.cache.pages:
             self._fail(stream, InvalidRequest("This text needs more memory than the engine was given. Please shorten it."))
 
     def _admit(self, stream: Stream) -> None:
+        if stream.evicted:
+            self.worker.cache.restore(stream.slot, stream.evicted)
+            stream.evicted = None
+            return
         assert (prompt := stream.prepared) is not None
         try:
             self.worker.admit(self._slots[-1], prompt, stream.request.sampling, stream.seed, stream.frames)
@@ -292,8 +319,8 @@ class Engine:
             return
         stream.slot, stream.prepared = self._slots.pop(), None
         stream.piece = Piece(prompt, self.worker.model.detokenizer.new_state(stream.seed + stream.frames), prompt.known)
-        if stream.state is State.WAITING:
-            stream.state = State.STARTING
+        if stream.entered is None:
+            stream.state, stream.entered = State.STARTING, self.clock()
         if stream.pieces:
             self._prepare(stream)
 
@@ -308,7 +335,7 @@ class Engine:
         if stream.piece:
             self.worker.release(stream.slot, failed)
             self._slots.append(stream.slot)
-            stream.piece, stream.slot = None, -1
+            stream.piece, stream.slot, stream.evicted = None, -1, None
 
     def _fail(self, stream: Stream, error: BaseException) -> None:
         expected = isinstance(error, InvalidRequest)
@@ -325,6 +352,8 @@ class Engine:
         del self.streams[stream.id]
         stream.state = state
         self.counters.ended[state] += 1
+        if stream.entered is not None:
+            self.door.stays.observe(self.clock() - stream.entered)
         self.counters.frames_after_cancel += frames_after_cancel
         if state is not State.FAILED:
             stream.reply(

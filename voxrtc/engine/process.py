@@ -9,26 +9,38 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+from typing import Protocol
 
 import msgspec
 import torch
 import zmq
 
-from voxrtc.engine.loop import Engine
+from voxrtc.engine.loop import Engine, Reply
 from voxrtc.engine.scheduler import POLICIES
+from voxrtc.engine.snapshot import ChunkSizes
 from voxrtc.engine.worker import Worker
 from voxrtc.lifeline import die_with_parent
-from voxrtc.messages import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, decode, encode
+from voxrtc.messages import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, Queued, decode, encode
 from voxrtc.settings import Settings
 from voxrtc.speechlm import registry
 
 log = logging.getLogger(__name__)
 
 
+class Submits(Protocol):
+    """What can be served: an `Engine`, or whatever else takes its requests."""
+
+    def submit(self, request: EngineRequest, reply: Reply) -> None:
+        """Called on the server's thread. `reply` may be called from any one thread at a time."""
+
+    def refusal(self, request: Generate) -> Failed | None:
+        """Called on the server's thread: why a request need not even be submitted, if that is known."""
+
+
 class EngineServer:
     """Carries messages between clients' sockets and the engine's thread. Make it before the engine is started."""
 
-    def __init__(self, engine: Engine, address: str) -> None:
+    def __init__(self, engine: Submits, address: str) -> None:
         self._engine = engine
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._clients = self._context.socket(zmq.ROUTER)
@@ -61,13 +73,16 @@ class EngineServer:
             log.error("a client sent no message of ours: %s", error)
             return
         if isinstance(request, Generate):
+            if refusal := self._engine.refusal(request):
+                self._send(client, b"", b"over", encode(refusal))
+                return
             self._owners[request.stream] = client
         self._engine.submit(request, lambda reply: self._post(client, reply))
 
     def _post(self, client: bytes, reply: EngineReply) -> None:
         """Called on the engine's thread, which may not touch the clients' socket: hence a socket between threads."""
-        stream = "" if not isinstance(reply, Chunk | Ended | Failed) else reply.stream
-        over = b"" if isinstance(reply, Chunk) else b"over"
+        stream = "" if not isinstance(reply, Queued | Chunk | Ended | Failed) else reply.stream
+        over = b"" if isinstance(reply, Queued | Chunk) else b"over"
         self._post_box.send_multipart([client, stream.encode(), over, encode(reply)])
 
     def _send(self, client: bytes, stream: bytes, over: bytes, data: bytes) -> None:
@@ -101,6 +116,7 @@ def main() -> None:
         info,
         policy=POLICIES[settings.policy],
         max_waiting=settings.max_waiting,
+        chunks=ChunkSizes(settings.first_chunk, settings.chunk),
         on_crash=lambda: os._exit(1),
     )
     server = EngineServer(engine, address)

@@ -7,8 +7,10 @@ and the same again after a preempted stream is computed anew.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,26 +44,25 @@ class SamplingTable:
         (self._random.add if settings["temperature"] > 0 else self._random.discard)(slot)
         (self._penalised.add if settings["repetition_penalty"] != 1 else self._penalised.discard)(slot)
 
-    def sampler(self, slots: list[int]) -> BatchSampler:
-        """The sampler of one step. `advance` after the step, so that a step that failed can be run again alike."""
-        return BatchSampler(
-            self, torch.tensor(slots), not self._random.isdisjoint(slots), not self._penalised.isdisjoint(slots)
-        )
-
-    def advance(self, slots: list[int]) -> None:
-        """Count a sampled frame for each of `slots`."""
-        self.step[torch.tensor(slots)] += 1
+    def sampler(self, slots: Sequence[int]) -> BatchSampler:
+        """The sampler of one step. It is told to `advance` after it, so that a step that failed can be run again alike."""
+        rows = torch.from_numpy(np.array(slots))
+        return BatchSampler(self, rows, not self._random.isdisjoint(slots), not self._penalised.isdisjoint(slots))
 
 
 class BatchSampler:
     """`speechlm.base.Sampler` over the streams of one step."""
 
     def __init__(self, table: SamplingTable, rows: Tensor, random: bool, penalised: bool) -> None:
-        self._table, self._rows, self._random, self._penalised = table, rows, random, penalised
+        self._table, self.rows, self._random, self._penalised = table, rows, random, penalised
         self._step = table.step[rows]
 
+    def advance(self) -> None:
+        """Count a sampled frame for each of its streams."""
+        self._table.step[self.rows] += 1
+
     def __call__(self, logits: Tensor, book: int, recent: Tensor | None = None) -> Tensor:
-        table, rows = self._table, self._rows
+        table, rows = self._table, self.rows
         if self._penalised and recent is not None:
             logits = penalise(logits, recent, table.penalty[rows])
         if not self._random:
@@ -70,7 +71,7 @@ class BatchSampler:
         return choose(logits, table.temperature[rows], table.top_k[rows], table.top_p[rows], table.min_p[rows], number)
 
     def normal(self, width: int) -> Tensor:
-        table, rows = self._table, self._rows
+        table, rows = self._table, self.rows
         std = table.temperature[rows, None].sqrt()
         return std * normal(table.seed[rows, None], self._step[:, None], width) if self._random else std.expand(-1, width)
 

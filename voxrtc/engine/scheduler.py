@@ -6,6 +6,7 @@ the VoxServe paper's (arXiv 2602.00269, section 4), `playout` ours, `offline` fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,13 +20,17 @@ class StreamView:
     id: str
     arrived: float
     admitted: bool  # it has a slot and pages
-    pages: int  # cache pages that it needs to be admitted
+    pages: int  # cache pages that it needs to be admitted, or to come back
     prefill_left: int  # prompt tokens still to be run; 0 once it decodes
     complete: bool  # the model has no more frames for the prompt at hand, but the detokenizer has yet to give its last
     pending: int  # frames sampled that are not turned into sound yet
     made: int  # frames sampled for the prompt at hand
     slack: float | None  # seconds of sound that the listener still has to play; None before the first
-    ahead: float = 0.0  # of these, seconds that an interruption would waste; fewer for a listener that keeps what it gets
+    evicted: bool = False  # preempted: it has its slot and can make sound of its pending frames, but its pages are elsewhere
+    position: int = 0  # tokens in the cache
+    held: int = 0  # cache pages
+    ahead: float = 0.0  # of the slack, seconds that an interruption would waste; fewer for a listener that keeps what it gets
+    head_start: float = 0.0  # seconds by which it goes before others; infinite for one that already speaks
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Machine:
     """What the machine and the model allow now, and what work costs there."""
 
     slots: int  # streams at a time
-    pages: int  # cache pages that are not promised to anyone
+    pages: int  # cache pages that nobody holds
     frame_rate: float  # frames a second of sound
     lookahead: int  # frames that the detokenizer holds back
     min_chunk: int  # frames worth a detokenizer call
@@ -42,14 +47,17 @@ class Machine:
     prefill_tokens: int  # prompt tokens a step, over all streams
     max_ahead: float  # seconds of sound made before its time, beyond which a stream rests
     detokenizer_busy: bool  # its thread is still at an earlier chunk
+    prompt_share: float = 0.0  # prompt tokens that are run for each frame, on the average
+    page_size: int = 1 << 30  # positions
     costs: Costs = field(default_factory=Costs)
 
 
 @dataclass(frozen=True)
 class StepPlan:
-    """One step. `admit` happens before it, `prefill` and `decode` are one batch, `detokenize` runs beside it."""
+    """One step. `preempt` and `admit` happen before it, `prefill` and `decode` are one batch, `detokenize` runs beside it."""
 
-    admit: tuple[str, ...] = ()
+    preempt: tuple[str, ...] = ()  # give up their pages
+    admit: tuple[str, ...] = ()  # get a slot, or come back
     prefill: tuple[tuple[str, int], ...] = ()  # with the number of prompt tokens
     decode: tuple[str, ...] = ()
     detokenize: tuple[tuple[str, int], ...] = ()  # with the number of frames
@@ -112,7 +120,7 @@ def playout(now: float, streams: Sequence[StreamView], machine: Machine) -> Step
     chunks: list[StreamView] = []
     if not machine.detokenizer_busy:
         load = _load(inside, machine)
-        chunks = _most_urgent(now, [s for s in inside if _due(now, s, load, machine)], machine)
+        chunks = _most_urgent(now, [s for s in inside if _due(now, s, load, machine)], load, machine)
     return _plan(queue, inside, chunks, machine, admit=_viable(queue, inside, machine))
 
 
@@ -123,7 +131,8 @@ POLICIES: dict[str, Policy] = {"fifo": fifo, "two_phase": two_phase, "playout": 
 
 
 def _by_arrival(streams: Iterable[StreamView]) -> list[StreamView]:
-    return sorted(streams, key=lambda stream: (stream.arrived, stream.id))
+    """As they came, but for their head starts."""
+    return sorted(streams, key=lambda stream: (stream.arrived - stream.head_start, stream.arrived, stream.id))
 
 
 def _plan(
@@ -135,24 +144,54 @@ def _plan(
     admit: int | None = None,
 ) -> StepPlan:
     """The plan that admits from `queue` (at most `admit`), runs all of `inside` in its order, and makes sound of `chunks`."""
+    parts = dict(_prefill(inside, machine.prefill_tokens))
+    parts |= {s.id: 1 for s in inside if _runs(s, machine) or (not rest and _could_run(s))}
+    preempt, pages = _preempt(inside, parts, machine)
+    prefilling = {s.id for s in inside if s.prefill_left}
     return StepPlan(
-        admit=_admit(queue, machine, admit),
-        prefill=_prefill(inside, machine.prefill_tokens),
-        decode=tuple(s.id for s in inside if _runs(s, machine) or (not rest and not s.prefill_left and not s.complete)),
+        preempt=preempt,
+        admit=() if preempt else _admit(queue, machine, pages, admit),
+        prefill=tuple((name, count) for name, count in parts.items() if name in prefilling),
+        decode=tuple(name for name in parts if name not in prefilling),
         detokenize=tuple((s.id, s.pending) for s in chunks),
     )
 
 
-def _admit(queue: Sequence[StreamView], machine: Machine, most: int | None) -> tuple[str, ...]:
+def _preempt(inside: Sequence[StreamView], parts: dict[str, int], machine: Machine) -> tuple[tuple[str, ...], int]:
+    """Who gives up pages so that the others have theirs in this step, and the pages that are left. Removes them from `parts`.
+
+    Most slack first, since that stream can wait longest; before the first sound the latest to come.
+    """
+
+    def growth(stream: StreamView) -> int:
+        count = parts.get(stream.id, 0)
+        return max(0, -(-(stream.position + count) // machine.page_size) - stream.held) if count else 0
+
+    takers = [s for s in inside if s.held or growth(s)]
+    takers.sort(key=lambda s: (-1.0 if s.slack is None else s.slack, s.arrived, s.id))
+    left, preempted = machine.pages - sum(growth(s) for s in takers), []
+    while left < 0 and takers:
+        victim = takers.pop()
+        left += growth(victim) + victim.held
+        parts.pop(victim.id, None)
+        if victim.held:
+            preempted.append(victim.id)
+    return tuple(preempted), left
+
+
+def _admit(queue: Sequence[StreamView], machine: Machine, pages: int, most: int | None) -> tuple[str, ...]:
     """Who gets a slot and pages. In order: a big stream at the head is waited for, lest small ones starve it."""
-    slots, pages = machine.slots - sum(stream.admitted for stream in queue), machine.pages
+    slots = machine.slots - sum(stream.admitted for stream in queue)
     admitted: list[str] = []
     for stream in queue:
-        if stream.admitted:
+        back = stream.evicted and not stream.complete
+        if stream.admitted and not back:
             continue
-        if slots < 1 or pages < stream.pages or len(admitted) == most:
+        if pages < stream.pages or (not back and (slots < 1 or most == 0)):
             break
-        slots, pages = slots - 1, pages - stream.pages
+        pages -= stream.pages
+        if not back:
+            slots, most = slots - 1, None if most is None else most - 1
         admitted.append(stream.id)
     return tuple(admitted)
 
@@ -161,7 +200,7 @@ def _prefill(inside: Sequence[StreamView], budget: int) -> tuple[tuple[str, int]
     """Prompts of the step, the last one cut where the budget of tokens ends."""
     parts = []
     for stream in inside:
-        if take := min(stream.prefill_left, budget):
+        if not stream.evicted and (take := min(stream.prefill_left, budget)):
             parts.append((stream.id, take))
             budget -= take
     return tuple(parts)
@@ -169,8 +208,12 @@ def _prefill(inside: Sequence[StreamView], budget: int) -> tuple[tuple[str, int]
 
 def _runs(stream: StreamView, machine: Machine) -> bool:
     """It has a frame to make, and is not so far ahead that an interruption would throw much away."""
-    ahead = stream.ahead + stream.pending / machine.frame_rate
-    return not stream.prefill_left and not stream.complete and ahead < machine.max_ahead
+    return _could_run(stream) and stream.ahead + stream.pending / machine.frame_rate < machine.max_ahead
+
+
+def _could_run(stream: StreamView) -> bool:
+    """It has a frame to make."""
+    return stream.admitted and not (stream.evicted or stream.prefill_left or stream.complete)
 
 
 def _held(stream: StreamView, machine: Machine) -> int:
@@ -204,15 +247,20 @@ class _Load:
 
 def _load(inside: Sequence[StreamView], machine: Machine) -> _Load:
     """The reserve is a call that serves everyone, after one that is under way, both begun at the end of a step."""
-    step = machine.costs.step_seconds(max(1, _active(inside, machine)))
+    step = _step_seconds(max(1, _active(inside, machine)), machine)
     streams = max(1, sum(not s.prefill_left for s in inside))
     call = machine.costs.codec_seconds(streams, streams * machine.min_chunk)
     return _Load(step, call + 2 * step, _sustainable(streams, machine))
 
 
 def _active(inside: Sequence[StreamView], machine: Machine) -> int:
-    """Streams in a step."""
-    return sum(s.prefill_left > 0 or _runs(s, machine) for s in inside)
+    """Streams in a step, with those that will be back in one."""
+    return sum(s.prefill_left > 0 or s.evicted or _runs(s, machine) for s in inside)
+
+
+def _step_seconds(streams: int, machine: Machine) -> float:
+    """A step of so many streams, with the share of prompts that comes with them."""
+    return machine.costs.step_seconds(streams, machine.prompt_share * streams)
 
 
 def _sustainable(streams: int, machine: Machine) -> int:
@@ -236,10 +284,13 @@ def _due(now: float, stream: StreamView, load: _Load, machine: Machine) -> bool:
 
 
 def _starts(now: float, stream: StreamView, fresh: int, load: _Load, machine: Machine) -> bool:
-    """Start gating: the first chunk goes out when it lasts until the next small one; with a margin while there is time."""
-    wait = machine.min_chunk * load.step + load.reserve
-    late = now - stream.arrived + wait >= BUDGET
-    return fresh / machine.frame_rate >= (1.0 if late else MARGIN) * wait
+    """Start gating: the first chunk goes out when it lasts until the next small one, with a margin.
+
+    The margin is given up only to stay within the budget; who waited for longer than that at the door is to start well.
+    """
+    wait, waited = machine.min_chunk * load.step + load.reserve, now - stream.arrived
+    hurry = waited < BUDGET <= waited + wait
+    return fresh / machine.frame_rate >= (1.0 if hurry else MARGIN) * wait
 
 
 def _size(slack: float, load: _Load, machine: Machine) -> int:
@@ -252,17 +303,16 @@ def _size(slack: float, load: _Load, machine: Machine) -> int:
     return max(load.sustainable, min(wanted, LONG_CHUNK * machine.chunk))
 
 
-def _most_urgent(now: float, due: Sequence[StreamView], machine: Machine) -> list[StreamView]:
+def _most_urgent(now: float, due: Sequence[StreamView], load: _Load, machine: Machine) -> list[StreamView]:
     """Of the streams that are due (least time first), as many as one call should serve.
 
     It should end before the first of them runs dry, but need not end before the step beside it: only then can the next begin.
     """
-    running = sum(_runs(s, machine) for s in due)
     chosen: list[StreamView] = []
     frames = 0
     for stream in due:
         seconds = machine.costs.codec_seconds(len(chosen) + 1, frames + stream.pending)
-        if chosen and seconds > max(0.5 * _deadline(now, chosen[0], machine)[0], machine.costs.step_seconds(running)):
+        if chosen and seconds > max(0.5 * _deadline(now, chosen[0], machine)[0], load.step):
             break
         chosen.append(stream)
         frames += stream.pending
@@ -270,14 +320,19 @@ def _most_urgent(now: float, due: Sequence[StreamView], machine: Machine) -> lis
 
 
 def _viable(queue: Sequence[StreamView], inside: Sequence[StreamView], machine: Machine) -> int:
-    """How many more streams may enter such that all are served in time: model and detokenizer keep pace with playing."""
+    """How many more streams may enter such that all are served in time: model and detokenizer keep pace with playing.
+
+    Who already speaks was promised that, and gets in for its next piece whatever costs look like now.
+    """
+    waiting = len(queue) - len(inside)
     active, more = _active(inside, machine), 0
-    while more < machine.slots and _keeps_pace(active + more + 1, machine):
+    while more < waiting and _keeps_pace(active + more + 1, machine):
         more += 1
-    return more if inside or more else 1  # a machine too slow for one still serves one
+    promised = sum(not s.admitted and s.head_start == math.inf for s in queue)
+    return max(more, promised, 0 if inside else 1)  # a machine too slow for one still serves one
 
 
 def _keeps_pace(streams: int, machine: Machine) -> bool:
     frame = 1 / machine.frame_rate
     codec = machine.costs.codec_seconds(streams, streams * machine.chunk)
-    return machine.costs.step_seconds(streams) <= LOAD * frame and codec <= LOAD * machine.chunk * frame
+    return _step_seconds(streams, machine) <= LOAD * frame and codec <= LOAD * machine.chunk * frame

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from voxrtc.engine.costs import Costs
+from voxrtc.engine.costs import Costs, LinearCost
+from voxrtc.engine.door import waiting
 from voxrtc.engine.scheduler import Machine, StreamView
 from voxrtc.engine.stream import State, Stream
 from voxrtc.engine.worker import Worker
-from voxrtc.messages import Stats, StreamStats
+from voxrtc.messages import CostStats, Stats, StreamStats
 
 MAX_AHEAD = 20.0  # seconds of sound made before its time
 CHUNK_SECONDS = 0.2
 PREFILL_TOKENS = 512
+LATELY = 2000  # frames over which `prompt_share` is a running mean
+
+
+@dataclass(frozen=True)
+class ChunkSizes:
+    """Frames of chunks in policies of fixed sizes; 0 is `CHUNK_SECONDS`."""
+
+    first: int = 0
+    later: int = 0
+
+
+DEFAULT_CHUNKS = ChunkSizes()
 
 
 @dataclass
@@ -25,46 +38,70 @@ class Counters:
     frames: int = 0
     chunks: int = 0
     frames_after_cancel: int = 0
+    preempted: int = 0
+    busy: float = 0.0  # seconds in which there was something to run
+    model: float = 0.0  # of these, seconds inside the model
+    prompt_share: float = 0.0  # prompt tokens run for each frame sampled, of late
     ended: dict[State, int] = field(default_factory=lambda: {State.DONE: 0, State.CANCELLED: 0, State.FAILED: 0})
+
+    def landed(self, seconds: tuple[float, float], prompt_tokens: int, frames: int) -> None:
+        """A step gave its results."""
+        self.steps += 1
+        self.frames += frames
+        self.model += sum(seconds)
+        self.prompt_share += (prompt_tokens - self.prompt_share * frames) / LATELY
 
 
 def view(stream: Stream, worker: Worker, now: float) -> StreamView:
     """A stream whose prompt is ready, or that is in the engine."""
-    piece, prompt = stream.piece, stream.prepared
+    piece = stream.piece
     return StreamView(
         id=stream.id,
         arrived=stream.received,
         admitted=piece is not None,
-        pages=worker.pages_for(prompt) if prompt else 0,
+        pages=_pages_to_enter(stream, worker),
+        evicted=stream.evicted is not None,
+        position=piece.position if piece else 0,
+        held=worker.cache.held(stream.slot) if piece else 0,
         prefill_left=piece.prefill_left if piece else 0,
         complete=piece.complete if piece else False,
         pending=len(piece.pending) if piece else 0,
         made=piece.made if piece else 0,
         slack=stream.slack(now),
         ahead=stream.ahead(now),
+        head_start=stream.head_start,
     )
 
 
-def machine(worker: Worker, costs: Costs, detokenizer_busy: bool) -> Machine:
+def _pages_to_enter(stream: Stream, worker: Worker) -> int:
+    """What it needs at once, and a page to go on with, lest it be the next one to be preempted."""
+    if stream.evicted:
+        return min(stream.evicted.pages + 1, worker.cache.pages)
+    return min(worker.cache.pages_for(stream.prepared.length) + 1, worker.cache.pages) if stream.prepared else 0
+
+
+def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy: bool, sizes: ChunkSizes) -> Machine:
     """What the worker has room for, and what work costs it."""
     detokenizer = worker.model.detokenizer
     chunk = max(detokenizer.min_chunk, round(CHUNK_SECONDS * worker.model.frame_rate))
     return Machine(
         slots=worker.slots,
         pages=worker.cache.available,
+        page_size=worker.cache.page_size,
         frame_rate=worker.model.frame_rate,
         lookahead=detokenizer.lookahead,
         min_chunk=detokenizer.min_chunk,
-        first_chunk=chunk,
-        chunk=chunk,
+        first_chunk=sizes.first or chunk,
+        chunk=sizes.later or chunk,
         prefill_tokens=PREFILL_TOKENS,
+        prompt_share=prompt_share,
         max_ahead=MAX_AHEAD,
         detokenizer_busy=detokenizer_busy,
         costs=costs,
     )
 
 
-def stats(call: int, sums: Counters, streams: Iterable[Stream], worker: Worker, now: float) -> Stats:
+def stats(call: int, sums: Counters, costs: Costs, streams: Collection[Stream], worker: Worker, now: float) -> Stats:
     """The answer to `GetStats`."""
     return Stats(
         call=call,
@@ -76,7 +113,16 @@ def stats(call: int, sums: Counters, streams: Iterable[Stream], worker: Worker, 
         cancelled=sums.ended[State.CANCELLED],
         failed=sums.ended[State.FAILED],
         frames_after_cancel=sums.frames_after_cancel,
+        preempted=sums.preempted,
+        overhead=1 - sums.model / sums.busy if sums.busy else 0.0,
+        costs={name: _cost(kind) for name, kind in (("step", costs.step), ("depth", costs.depth), ("codec", costs.codec))},
         kv_pages_used=worker.cache.used,
         kv_pages=worker.cache.pages,
+        waiting=waiting(streams),
         streams=[StreamStats(stream=s.id, state=s.state.value, frames=s.frames, slack=s.slack(now)) for s in streams],
     )
+
+
+def _cost(cost: LinearCost) -> CostStats:
+    each = {name: 1e3 * weight for name, weight in zip(cost.terms, cost.weights[1:], strict=True)}
+    return CostStats(call_ms=1e3 * cost.weights[0], each_ms=each, observed=cost.count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,8 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from voxrtc.messages import EngineReply, Generate, Playout, Timing
+from voxrtc.engine.kv_cache import Evicted
+from voxrtc.messages import EngineReply, Generate, Playout, Queued, Timing
 from voxrtc.speechlm.base import Prompt
+
+HEAD_START = 60.0  # seconds by which priority goes before others at the door; bounded, so that it can starve nobody
 
 
 class State(Enum):
@@ -88,11 +92,15 @@ class Stream:
     prepared: Prompt | None = None  # the next piece's prompt, waiting to be admitted
     piece: Piece | None = None  # the one that is in the engine, in `slot`
     slot: int = -1
+    evicted: Evicted | None = None  # what its pages held, while it is preempted
     clock: Clock = field(default_factory=Clock)
     frames: int = 0  # over all pieces
     frame_times: deque[float] = field(default_factory=lambda: deque(maxlen=8))
     delivered: float = 0.0  # seconds of sound handed over
     chunks: int = 0
+    notice: Queued | None = None  # the last word to one who waits at the door
+    noticed: float = 0.0  # when that was
+    entered: float | None = None  # when its first piece was admitted
     prompt_ready: float = 0.0
     first_step: float = 0.0
     first_frame: float = 0.0
@@ -106,6 +114,13 @@ class Stream:
     def over(self) -> bool:
         """Nothing more will come of it."""
         return self.state in (State.DONE, State.CANCELLED, State.FAILED)
+
+    @property
+    def head_start(self) -> float:
+        """Seconds by which it goes before others at the door. Who is being listened to already goes before everyone."""
+        if self.entered is not None:
+            return math.inf
+        return HEAD_START if self.request.priority else 0.0
 
     def slack(self, now: float) -> float | None:
         """Seconds of sound that the listener still has to play; None before it was given any."""

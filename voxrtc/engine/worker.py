@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from voxrtc.engine.attention import PagedSdpa
+from voxrtc.engine.attention import PagedAttention
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.sampling import SamplingTable
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import Batch, Prompt, SpeechLM
+from voxrtc.speechlm.base import Batch, Frames, Prompt, SpeechLM
+
+PAGE_SIZE = 128  # positions; smaller pages cost a few percent of a step, larger ones hold more memory than they use
 
 
 class BrokenStream(Exception):
     """A stream's numbers are no numbers any more."""
+
+
+Result = tuple[Tensor, bool] | Exception | None
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,28 @@ class Task:
     start: int
     count: int
     samples: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step under way. What it gave is read with `results`, which waits for it."""
+
+    parts: list[Exception | Step | None]  # by task: why it failed, or the step that it got alone, or None: in this one
+    healthy: Tensor | None = None  # [tasks] whether the model gave numbers
+    frames: Frames | None = None  # of the tasks `sampling`
+    sampling: list[int] = field(default_factory=list)
+    seconds: tuple[float, float] = (0.0, 0.0)  # that the model took to run forward and to sample
+
+    def results(self) -> list[Result]:
+        """For each task (frame [width], whether it was the last), None without a frame, or its error."""
+        results: list[Result] = [part.results()[0] if isinstance(part, Step) else part for part in self.parts]
+        if self.frames:
+            for i, codes, last in zip(self.sampling, self.frames.codes, self.frames.last.tolist(), strict=True):
+                results[i] = (codes, last)
+        for i, healthy in enumerate([] if self.healthy is None else self.healthy.tolist()):
+            if not healthy:
+                results[i] = BrokenStream("the model gave no numbers")
+        return results
 
 
 @dataclass(frozen=True)
@@ -41,26 +71,36 @@ class Chunk:
 class Worker:
     """Executes what the scheduler planned. Holds tensors by slot and knows nothing of listeners.
 
-    Without a `page_size` a page holds a whole stream, which suits a CPU: see `attention`. Memory that is not written to
-    is not taken from the machine.
+    `lag` says how many steps may be under way before the results of the first are looked at. A device that computes beside
+    the host is to have its next step before it is done with one; a CPU computes in the call, so nothing is gained.
+
+    Without a number of `pages` there are half of what all slots would need at their longest, since hardly any stream ever
+    gets there; a stream that gets none gives way to others for a while (see `scheduler`).
     """
 
-    def __init__(self, model: SpeechLM, slots: int, pages: int | None = None, page_size: int | None = None) -> None:
-        self.model, self.slots = model, slots
-        page_size = page_size or model.cache.positions
+    lag = 0
+
+    def __init__(
+        self,
+        model: SpeechLM,
+        slots: int,
+        pages: int | None = None,
+        page_size: int = PAGE_SIZE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.model, self.slots, self.clock = model, slots, clock
         per_stream = -(-model.cache.positions // page_size)
-        self.cache = PagedCache(model.cache, slots, pages or slots * per_stream, page_size)
+        self.cache = PagedCache(model.cache, slots, pages or max(per_stream, slots * per_stream // 2), page_size)
         self.states = model.new_states(slots)
         self.sampling = SamplingTable(slots)
 
-    def pages_for(self, prompt: Prompt) -> int:
+    def most_pages(self, prompt: Prompt) -> int:
         """Cache pages that a prompt and all its frames may take."""
         return self.cache.pages_for(prompt.length + prompt.max_frames)
 
     def admit(self, slot: int, prompt: Prompt, sampling: Sampling, seed: int, step: int) -> None:
-        """Put a prompt into `slot`, with room for all it may become. `step` frames of its stream were sampled before."""
+        """Put a prompt into `slot`. `step` frames of its stream were sampled before."""
         self.model.admit(self.states, slot, prompt)
-        self.cache.reserve(slot, prompt.length + prompt.max_frames)
         if prompt.prefix:
             self.cache.fill(slot, prompt.prefix.keys, prompt.prefix.values)
         self.sampling.set(slot, sampling, self.model.defaults, seed, step)
@@ -70,8 +110,8 @@ class Worker:
         self.cache.free(slot, scrub=failed)
 
     @torch.inference_mode()
-    def step(self, tasks: list[Task]) -> list[tuple[Tensor, bool] | Exception | None]:
-        """Run one batch. Each task gives (frame [width], whether it was the last), None without a frame, or its error.
+    def launch(self, tasks: list[Task]) -> Step:
+        """Run one batch, or have the device begin with it: nothing here waits for its results.
 
         An error of the whole batch is laid at the door of the streams that fail again alone: a step writes only its own
         positions and moves the tables on at its very end, so running it twice does no harm.
@@ -79,9 +119,7 @@ class Worker:
         try:
             return self._run(tasks)
         except Exception as error:  # noqa: BLE001  whatever a model raises, other streams go on
-            if len(tasks) == 1:
-                return [error]
-            return [self.step([task])[0] for task in tasks]
+            return Step([error]) if len(tasks) == 1 else Step([self.launch([task]) for task in tasks])
 
     @torch.inference_mode()
     def detokenize(self, chunks: list[Chunk]) -> list[Tensor | Exception]:
@@ -95,21 +133,21 @@ class Worker:
             return [self.detokenize([chunk])[0] for chunk in chunks]
         return [s if bool(s.isfinite().all()) else BrokenStream("the detokenizer gave no numbers") for s in samples]
 
-    def _run(self, tasks: list[Task]) -> list[tuple[Tensor, bool] | Exception | None]:
+    def _run(self, tasks: list[Task]) -> Step:
         for task in tasks:
             self.cache.grow(task.slot, task.start + task.count)
         slots, counts = [task.slot for task in tasks], [task.count for task in tasks]
-        attention = PagedSdpa(self.cache, slots, [task.start for task in tasks], counts)
-        hidden = self.model.forward(Batch(torch.tensor(slots), tuple(counts), attention.positions, attention), self.states)
-        healthy = hidden.isfinite().all(-1).tolist()
-        results: list[tuple[Tensor, bool] | Exception | None] = [
-            None if ok else BrokenStream("the model gave no numbers") for ok in healthy
-        ]
-        rows = [i for i, task in enumerate(tasks) if task.samples and healthy[i]]
-        if rows:
-            chosen = [slots[i] for i in rows]
-            sampled = self.model.sample(hidden[rows], torch.tensor(chosen), self.states, self.sampling.sampler(chosen))
-            self.sampling.advance(chosen)
-            for i, codes, last in zip(rows, sampled.codes, sampled.last.tolist(), strict=True):
-                results[i] = (codes, last)
-        return results
+        attention = PagedAttention(self.cache, slots, [task.start for task in tasks], counts)
+        rows = torch.from_numpy(np.array(slots))
+        began = self.clock()
+        hidden = self.model.forward(Batch(rows, tuple(counts), attention.positions, attention), self.states)
+        ran = self.clock()
+        sampling = [i for i, task in enumerate(tasks) if task.samples]
+        frames = None
+        if sampling:
+            sampler = self.sampling.sampler([slots[i] for i in sampling])
+            chosen = hidden if len(sampling) == len(tasks) else hidden[torch.from_numpy(np.array(sampling))]
+            frames = self.model.sample(chosen, sampler.rows, self.states, sampler)
+            sampler.advance()
+        seconds = ran - began, self.clock() - ran
+        return Step([None] * len(tasks), hidden.isfinite().all(-1), frames, sampling, seconds)

@@ -103,11 +103,13 @@ class Detokenizer(ABC):
     """Frames of audio tokens -> samples, streaming and exact.
 
     Exact: for every way of cutting a stream into calls, alone or beside others, the samples are those of one call, equal
-    in number (`samples_per_frame` a frame) and in value to 1e-4.
+    in number (`samples_per_group` for each whole group of frames; what is left of a group at the end makes no sound) and in
+    value to 1e-4.
     """
 
     sample_rate: int
-    samples_per_frame: int
+    group: int = 1  # frames that only together make sound, where a model gives a codec's codes one by one
+    samples_per_group: int
     lookahead: int  # frames that must follow a frame before its samples can be had
     min_chunk: int  # frames below which a call is not worth its cost
 

@@ -5,30 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from voxrtc.cards import CardError, read_card
+import msgspec
+
+from voxrtc.cards import Card, CardError, read_card
 from voxrtc.messages import ModelInfo
 from voxrtc.speechlm.base import SpeechLM
 
 
-def _lark(folder: Path) -> SpeechLM:
+def _lark(card: Card) -> SpeechLM:
     from voxrtc.speechlm.lark.model import Lark
 
-    return Lark.load(folder)
+    return Lark.load(card.folder)
 
 
-def _pocket(folder: Path) -> SpeechLM:
+def _orpheus(card: Card) -> SpeechLM:
+    from voxrtc.speechlm.orpheus import Orpheus
+
+    return Orpheus.load(card.folder, card.info.voices)
+
+
+def _pocket(card: Card) -> SpeechLM:
     from voxrtc.speechlm.pocket.model import Pocket
 
-    return Pocket.load(folder)
+    return Pocket.load(card.folder)
 
 
-# a family is imported only when it is asked for
-FAMILIES: dict[str, Callable[[Path], SpeechLM]] = {"lark": _lark, "pocket": _pocket}
+# A family is imported only when it is asked for.
+FAMILIES: dict[str, Callable[[Card], SpeechLM]] = {"lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
 
 
 def load(models: Path, name: str) -> tuple[ModelInfo, SpeechLM]:
     """Load the model `name` of folder `models`. Raises `CardError`, `speechlm.weights.WeightsError`."""
-    info, folder = read_card(models, name)
-    if info.family not in FAMILIES:
-        raise CardError(f"“{name}” is of family “{info.family}”; known families: {', '.join(sorted(FAMILIES))}.")
-    return info, FAMILIES[info.family](folder)
+    card = read_card(models, name)
+    if card.info.family not in FAMILIES:
+        raise CardError(f"“{name}” is of family “{card.info.family}”; known families: {', '.join(sorted(FAMILIES))}.")
+    card.check_files()
+    model = FAMILIES[card.info.family](card)
+    chosen = {key: value for key, value in msgspec.structs.asdict(card.defaults).items() if value is not None}
+    model.defaults = msgspec.structs.replace(model.defaults, **chosen)
+    return card.info, model

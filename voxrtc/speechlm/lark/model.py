@@ -14,10 +14,12 @@ from voxrtc.speechlm.base import Batch, CacheShape, Frames, InvalidRequest, Prom
 from voxrtc.speechlm.lark import text
 from voxrtc.speechlm.lark.detokenizer import LarkDetokenizer
 from voxrtc.speechlm.lark.network import LarkConfig, LarkNetwork
+from voxrtc.speechlm.layers.linear import pack
 from voxrtc.speechlm.weights import load_module, read_safetensors, tensors_under
 
 ADVANCE, UNITS = 0, slice(1, 5)  # codebooks: whether the pointer moves on; what the phoneme sounds like
 GREEDY = dict(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
+MOST_ROWS = 512  # of a step that is not out of the ordinary
 RECENT = 32  # frames that the repetition penalty looks back on
 
 
@@ -56,6 +58,7 @@ class Lark(SpeechLM):
         tensors = read_safetensors(path)
         network = LarkNetwork(LarkConfig.from_json(config["network"]))
         load_module(network, tensors_under(tensors, "lm."), path)
+        pack(network, MOST_ROWS)
         return cls(network.eval(), LarkDetokenizer(tensors), Sampling(**{**GREEDY, **config["sampling"]}))
 
     def split(self, text_: str) -> list[str]:

@@ -43,6 +43,7 @@ class LarkNetwork(nn.Module):
 
     offsets: Tensor
     code_offsets: Tensor
+    sizes: Tensor
 
     def __init__(self, config: LarkConfig) -> None:
         super().__init__()
@@ -61,11 +62,12 @@ class LarkNetwork(nn.Module):
         starts = torch.tensor((0, *(size + 1 for size in sizes[:-1]))).cumsum(0)
         self.register_buffer("code_offsets", starts, persistent=False)
         self.register_buffer("offsets", torch.arange(low, high + 1), persistent=False)
+        self.register_buffer("sizes", torch.tensor(sizes), persistent=False)
         init_weights(self, config.decoder.layers)
 
     def start_codes(self) -> Tensor:
         """The frame before the first one, [K]: each codebook's start row."""
-        return torch.tensor(self.config.codebook_sizes)
+        return self.sizes
 
     def prompt_inputs(self, phonemes: Tensor) -> Tensor:
         """Prefix positions: phoneme ids [B] -> [B, dim]."""

@@ -9,6 +9,7 @@ common length: one operation serves all of them and computes nothing that is thr
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,10 +28,16 @@ class Window:
 
 
 class Windows(NamedTuple):
-    """The windows that a push completed, stream after stream."""
+    """All rows after a push, stream after stream, and where in them the windows begin that it completed."""
 
-    rows: Tensor  # [sum(counts), size, ...]
+    rows: Tensor  # [any, ...]
+    first: Tensor  # [sum(counts)]
     counts: tuple[int, ...]  # windows of each stream
+    size: int
+
+    def gather(self) -> Tensor:
+        """The windows themselves, [sum(counts), size, ...]."""
+        return self.rows[self.first[:, None] + torch.arange(self.size)]
 
 
 def push(windows: Sequence[Window], new: Sequence[Tensor]) -> Windows:
@@ -40,18 +47,15 @@ def push(windows: Sequence[Window], new: Sequence[Tensor]) -> Windows:
     for window, rows in zip(windows, joined, strict=True):
         window.rows = rows[max(0, len(rows) - size + 1) :]
     lengths = tuple(map(len, joined))
-    rows = torch.cat(joined)
-    return Windows(rows[_indices(lengths, size, rows.device)], tuple(max(0, n - size + 1) for n in lengths))
+    counts = tuple(max(0, n - size + 1) for n in lengths)
+    return Windows(torch.cat(joined), _first(lengths, counts), counts, size)
 
 
 @lru_cache(maxsize=1024)
-def _indices(lengths: tuple[int, ...], size: int, device: torch.device) -> Tensor:
-    """The rows [windows, size] of all complete windows when streams of these `lengths` lie end to end.
+def _first(lengths: tuple[int, ...], counts: tuple[int, ...]) -> Tensor:
+    """The first row of every complete window when streams of these `lengths` lie end to end.
 
     Streams that decode in step give every layer the same lengths, hence the cache.
     """
-    first, starts = 0, []
-    for length in lengths:
-        starts.append(torch.arange(first, first + max(0, length - size + 1), device=device))
-        first += length
-    return torch.cat(starts)[:, None] + torch.arange(size, device=device)
+    ends = itertools.accumulate(lengths)
+    return torch.cat([torch.arange(count) + end - length for end, length, count in zip(ends, lengths, counts, strict=True)])

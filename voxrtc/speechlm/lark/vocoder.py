@@ -106,13 +106,14 @@ class Vocoder(nn.Module):
         As torch.stft(center=True, pad_mode="reflect") over the whole utterance, scaled so that a harmonic peaks at 1.
         """
         streams = list(zip(states, counts, final, strict=True))
-        windows, new = push([state.pitch for state in states], [_due_pitch(*stream) for stream in streams])
-        hertz = self._interpolate(*windows[..., None].unbind(1))
+        windows = push([state.pitch for state in states], [_due_pitch(*stream) for stream in streams])
+        new = windows.counts
+        hertz = self._interpolate(*windows.gather()[..., None].unbind(1))
         total = torch.cat([_advance(state, part) for state, part in zip(states, hertz.split(new), strict=True)])
         pulses = zip(_pulses(hertz, total).split(new), streams, strict=True)
         padded = [_reflect(rows, state.steps == 0, last) for rows, (state, _, last) in pulses]
-        windows, _ = push([state.pulses for state in states], padded)
-        return torch.fft.rfft(windows.flatten(1) * (self.window / (N_FFT / 4)), dim=1)
+        windows = push([state.pulses for state in states], padded)
+        return torch.fft.rfft(windows.gather().flatten(1) * (self.window / (N_FFT / 4)), dim=1)
 
     def _interpolate(self, before: Tensor, here: Tensor, after: Tensor) -> Tensor:
         """Pitch of every sample, [n, HOP] Hz, from that of the steps before, here and after, [n, 1] Hz."""
@@ -126,13 +127,13 @@ class Vocoder(nn.Module):
         """Samples that no later frame reaches. Step j's samples lie under the frames j - 1 to j + 2."""
         rows = F.pad(frames, (0, 1), value=1.0).split(list(counts))
         padded = [F.pad(part, (0, 0, 0, 2)) if last else part for part, last in zip(rows, final, strict=True)]
-        windows, done = push([state.frames for state in states], padded)
+        windows = push([state.frames for state in states], padded)
         total, weight = 0, 0
         for k, square in enumerate(self.window.square().view(HOPS, HOP)):
-            frame = windows[:, HOPS - 1 - k]
+            frame = windows.rows[windows.first + HOPS - 1 - k]
             total = total + frame[:, k * HOP : (k + 1) * HOP]
             weight = weight + frame[:, -1:] * square
-        return [samples.flatten() for samples in (total / weight).split(done)]
+        return [samples.flatten() for samples in (total / weight).split(windows.counts)]
 
 
 def _due_pitch(state: VocoderState, count: int, last: bool) -> Tensor:
@@ -186,4 +187,9 @@ def _spectrum(spectra: Tensor, source: Tensor, noise: Tensor) -> Tensor:
     """The formula at the top: spectra [n, 5 * BINS], source and noise [n, BINS] complex -> [n, BINS] complex."""
     lh, theta, ln, lr, phi = spectra.split(BINS, dim=1)
     harmonic, rough, free = (log.clamp(max=MAX_LOG).exp() for log in (lh, ln, lr))
-    return source * torch.polar(harmonic, math.pi * theta.tanh()) + noise * rough + torch.polar(free, phi.contiguous())
+    return source * _polar(harmonic, math.pi * theta.tanh()) + noise * rough + _polar(free, phi)
+
+
+def _polar(size: Tensor, angle: Tensor) -> Tensor:
+    """`torch.polar`, which takes one number at a time on a CPU."""
+    return torch.complex(size * angle.cos(), size * angle.sin())

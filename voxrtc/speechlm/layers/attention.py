@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -25,14 +27,35 @@ class DenseCausal:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1]).transpose(1, 2)
 
 
-def rope_table(positions: int, head_dim: int, theta: float) -> Tensor:
-    """Rotary angles of all positions below `positions`: see `rope_at`."""
-    return rope_at(torch.arange(positions), head_dim, theta)
+@dataclass(frozen=True)
+class RopeScaling:
+    """How Llama 3 stretches the rotary angles it was trained with over longer sequences (arXiv 2407.21783, section 3.4.1)."""
+
+    factor: float  # by which the slowest turn more slowly
+    low: float  # turns within `positions` up to which an angle is stretched in full
+    high: float  # turns from which on it is left alone; between the two the change is gradual
+    positions: int  # of the training before
+
+    def apply(self, frequency: Tensor) -> Tensor:
+        """Radians a position -> the same, stretched."""
+        turns = self.positions * frequency / (2 * math.pi)
+        kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        return frequency * (kept + (1 - kept) / self.factor)
 
 
-def rope_at(positions: Tensor, head_dim: int, theta: float) -> Tensor:
+def rope_table(positions: int, head_dim: int, theta: float, scaling: RopeScaling | None = None) -> Tensor:
+    """Rotary angles of all positions below `positions`: see `rope_at`.
+
+    Always real and on the CPU, also where a network is laid out without memory (device "meta") before its weights come.
+    """
+    return rope_at(torch.arange(positions, device="cpu"), head_dim, theta, scaling)
+
+
+def rope_at(positions: Tensor, head_dim: int, theta: float, scaling: RopeScaling | None = None) -> Tensor:
     """Rotary angles at integer positions [n] as cosines and sines, [n, 2, head_dim / 2] (RoFormer, arXiv 2104.09864)."""
-    frequency = theta ** -(torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
+    frequency = theta ** -(torch.arange(0, head_dim, 2, dtype=torch.float32, device="cpu") / head_dim)
+    if scaling:
+        frequency = scaling.apply(frequency)
     angle = torch.outer(positions.float(), frequency)
     return torch.stack([angle.cos(), angle.sin()], dim=1)
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from voxrtc.speechlm.layers.attention import Attention, rope_table, rotate
+from voxrtc.speechlm.layers.attention import Attention, RopeScaling, rope_table, rotate
 
 NORMS: dict[str, Callable[..., nn.Module]] = {"rms": nn.RMSNorm, "layer": nn.LayerNorm}
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -34,6 +34,9 @@ class DecoderConfig:
     positions: int
     rope_theta: float = 10_000.0
     norm_eps: float = 1e-6
+    rope_scaling: RopeScaling | None = None
+    qkv_bias: bool = False  # Qwen2 has one
+    qk_norm: bool = False  # Qwen3: queries and keys are normalised head by head before they are rotated
     norm: str = "rms"  # one of NORMS
     activation: str = "silu"  # one of ACTIVATIONS
     gated: bool = True  # the activation scales a second projection, else it is the hidden layer itself
@@ -45,9 +48,12 @@ class DecoderBlock(nn.Module):
     def __init__(self, config: DecoderConfig, layer: int) -> None:
         super().__init__()
         self.layer, self.heads, self.kv_heads, self.head_dim = layer, config.heads, config.kv_heads, config.head_dim
-        self.gated, self.activation = config.gated, ACTIVATIONS[config.activation]
+        self.gated, self.activation, self.qk_norm = config.gated, ACTIVATIONS[config.activation], config.qk_norm
         self.attention_norm = NORMS[config.norm](config.dim, eps=config.norm_eps)
-        self.qkv = nn.Linear(config.dim, (config.heads + 2 * config.kv_heads) * config.head_dim, bias=False)
+        self.qkv = nn.Linear(config.dim, (config.heads + 2 * config.kv_heads) * config.head_dim, bias=config.qkv_bias)
+        if config.qk_norm:
+            self.q_norm = nn.RMSNorm(config.head_dim, eps=config.norm_eps)
+            self.k_norm = nn.RMSNorm(config.head_dim, eps=config.norm_eps)
         self.output = nn.Linear(config.heads * config.head_dim, config.dim, bias=False)
         self.ffn_norm = NORMS[config.norm](config.dim, eps=config.norm_eps)
         self.gate_up = nn.Linear(config.dim, (1 + config.gated) * config.ffn_dim, bias=False)
@@ -56,8 +62,12 @@ class DecoderBlock(nn.Module):
     def forward(self, x: Tensor, rope: Tensor, attention: Attention) -> Tensor:
         """`x` [..., dim] and `rope` [..., 2, head_dim / 2], one row a position; any leading shape the attention takes."""
         qkv = self.qkv(self.attention_norm(x)).unflatten(-1, (-1, self.head_dim))
-        q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], dim=-2)
-        seen = attention.attend(self.layer, rotate(q, rope), rotate(k, rope), v)
+        turned, v = qkv.split([self.heads + self.kv_heads, self.kv_heads], dim=-2)
+        if self.qk_norm:
+            q, k = turned.split([self.heads, self.kv_heads], dim=-2)
+            turned = torch.cat((self.q_norm(q), self.k_norm(k)), dim=-2)
+        q, k = rotate(turned, rope).split([self.heads, self.kv_heads], dim=-2)
+        seen = attention.attend(self.layer, q, k, v)
         x = x + self.output(seen.flatten(-2))
         hidden = self.gate_up(self.ffn_norm(x))
         if not self.gated:
@@ -76,11 +86,12 @@ class Decoder(nn.Module):
         self.config = config
         self.blocks = nn.ModuleList(DecoderBlock(config, i) for i in range(config.layers))
         self.norm = NORMS[config.norm](config.dim, eps=config.norm_eps)
-        self.register_buffer("rope", rope_table(config.positions, config.head_dim, config.rope_theta), persistent=False)
+        rope = rope_table(config.positions, config.head_dim, config.rope_theta, config.rope_scaling)
+        self.register_buffer("rope", rope, persistent=False)
 
     def forward(self, x: Tensor, positions: Tensor, attention: Attention) -> Tensor:
         """Inputs `x` [..., dim] at integer `positions` [...] -> hidden states [..., dim]."""
-        rope = self.rope[positions]
+        rope = self.rope[positions].to(x.dtype)
         for block in self.blocks:
             x = block(x, rope, attention)
         return self.norm(x)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from voxrtc.messages import Sampling
 from voxrtc.speechlm.base import Batch, CacheShape, Frames, Prefix, Prompt, Sampler, SpeechLM
-from voxrtc.speechlm.layers.packed import pack
+from voxrtc.speechlm.layers.linear import pack
 from voxrtc.speechlm.pocket import checkpoint
 from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.detokenizer import PocketDetokenizer
@@ -23,6 +23,7 @@ from voxrtc.speechlm.weights import WeightsError
 
 SAMPLE_RATE, FRAME_RATE = 24_000, 12.5
 LONGEST_VOICE = math.ceil(30 * FRAME_RATE) + 1  # positions there are at least: half a minute, and a beginning before it
+MOST_ROWS = 128  # of a step that is not out of the ordinary
 DEAF = 6  # frames in which a wish to end is not heard: some voices have it before they speak
 FAVOURITES = ("alba", "giovanni", "lola", "juergen", "rafael", "daan", "estelle")  # default voices of the languages
 
@@ -90,7 +91,7 @@ class Pocket(SpeechLM):
         """From here on weights stay as they are."""
         for module in (self.network, self.detokenizer, self.encoder):
             module.requires_grad_(False)
-        pack(self.network)
+        pack(self.network, MOST_ROWS)
         self.detokenizer.pack()
 
     def prefix(self, voice: str) -> Prefix:

@@ -1,0 +1,115 @@
+"""Models and detokenizers of every family, for the tests that all must pass: those that ship, or tiny ones made by oracles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tests.tiny import GOLDEN, write
+from voxrtc.settings import ROOT
+from voxrtc.speechlm import registry
+from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM
+from voxrtc.speechlm.codecs.snac import Snac
+from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
+from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
+from voxrtc.speechlm.pocket.model import Pocket
+
+POCKETS = ("plain", "drifting", "pointwise")
+VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
+
+
+def write_orpheus(folder: Path) -> Path:
+    """The tiny checkpoint, laid out as the real one."""
+    write("snac", folder / "snac")
+    return write("orpheus", folder)
+
+
+def tiny_orpheus(folder: Path) -> Orpheus:
+    """From a folder that `write_orpheus` wrote."""
+    return Orpheus.load(folder, VOICES)
+
+
+def tiny_pocket(name: str) -> Pocket:
+    """One of `POCKETS`, from the checkpoint that the package made."""
+    return Pocket.load(GOLDEN / "pocket" / "languages" / name)
+
+
+def lark(folder: Path) -> SpeechLM:
+    """The one that ships."""
+    return registry.load(ROOT / "models", "lark")[1]
+
+
+def brief_orpheus(folder: Path) -> SpeechLM:
+    """The tiny one, of twelve frames at most: its random weights find no end, and every token is a step."""
+    model = tiny_orpheus(write_orpheus(folder))
+    limit(model, 7 * 12)
+    return model
+
+
+def limit(model: SpeechLM, frames: int) -> None:
+    """From now on `model` speaks at most that many frames a piece."""
+    preprocess = model.preprocess
+
+    def short(piece: str, voice: str) -> Prompt:
+        prompt = preprocess(piece, voice)
+        return replace(prompt, max_frames=min(frames, prompt.max_frames))
+
+    model.preprocess = short  # type: ignore[method-assign]
+
+
+MODELS: dict[str, Callable[[Path], SpeechLM]] = {
+    "lark": lark,
+    "orpheus": brief_orpheus,
+    **{f"pocket-{name}": lambda folder, name=name: tiny_pocket(name) for name in POCKETS},  # type: ignore[misc]
+}
+
+
+def pocket_voice(name: str) -> Voice:
+    """The detokenizer of a tiny Pocket-TTS."""
+    model = tiny_pocket(name)
+    return Voice(model.detokenizer, latent=model.network.config.latent)
+
+
+def random_lark() -> dict[str, Tensor]:
+    """Random weights of Lark's detokenizer under its file's names; a third of the pitches is unvoiced."""
+    torch.manual_seed(0)
+    codebooks, decoder = Codebooks(), Decoder()
+    for parameter in codebooks.parameters():
+        parameter.data.normal_(std=0.3)
+    hertz = torch.rand(512, 2) * 300 + 60
+    hertz[::3] = 0.0
+    codebooks.f0.data = hertz.log1p()
+    parts = {"codebooks": codebooks, "decoder": decoder}
+    return {f"{part}.{name}": value for part, module in parts.items() for name, value in module.state_dict().items()}
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A detokenizer, and the sizes of its codebooks; or how wide its latents are, from which it makes sound without noise."""
+
+    detokenizer: Detokenizer
+    sizes: tuple[int, ...] = ()
+    latent: int = 0
+
+    def utterance(self, frames: int, seed: int = 0) -> Tensor:
+        """Random codes [frames, codebooks], or latents [frames, latent]."""
+        generator = torch.Generator().manual_seed(seed)
+        if self.latent:
+            return torch.randn(frames, self.latent, generator=generator)
+        return (torch.rand(frames, len(self.sizes), generator=generator) * torch.tensor(self.sizes)).long()
+
+    def whole(self, codes: Tensor, seed: int = 0) -> Tensor:
+        """Its sound in one call, alone."""
+        return self.detokenizer.decode([codes], [self.detokenizer.new_state(seed)], [True])[0]
+
+
+DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
+    "lark": lambda folder: Voice(LarkDetokenizer(random_lark()), (2, 512, 512, 512, 512, 512, 256)),
+    "snac": lambda folder: Voice(Snac.load(write("snac", folder)), (4096,) * 7),
+    "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
+    **{f"pocket-{name}": lambda folder, name=name: pocket_voice(name) for name in POCKETS},  # type: ignore[misc]
+}

@@ -1,0 +1,137 @@
+"""What every family promises in the engine: the same speech alone and in company, and an end to everything it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from tests.engine.toy import Bench
+from tests.speechlm.families import MODELS, limit
+from voxrtc.messages import Cancel, Chunk, Ended, Sampling
+from voxrtc.speechlm.base import Frames, InvalidRequest, Sampler, SpeechLM
+
+GREEDY = {"temperature": 0.0, "repetition_penalty": 1.0, "seed": 1}  # which also chooses noise
+RANDOM = {"temperature": 0.7, "top_k": 20, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "seed": 11}
+SPOKEN = {  # each with settings of its own
+    "Hello there.": {"seed": 5},
+    "The train to the coast leaves at ten.": GREEDY,
+    "Yes.": RANDOM,
+    "Would you like some tea? It is still warm.": {**RANDOM, "top_k": 0, "top_p": 0.9, "repetition_penalty": 1.4, "seed": 2},
+    "No, not at all.": {**RANDOM, "temperature": 1.3, "min_p": 0.02, "seed": 3},
+}
+TEXT = "The train to the coast leaves at ten."
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SpeechLM:
+    return MODELS[request.param](tmp_path_factory.mktemp(request.param))
+
+
+def alone(model: SpeechLM, text: str, **sampling) -> Bench:  # type: ignore[no-untyped-def]
+    bench = Bench(model=model)
+    bench.speak(text, text, **sampling)
+    bench.run()
+    return bench
+
+
+def spoken(bench: Bench, stream: str) -> np.ndarray:
+    parts = [reply.pcm for reply in bench.replies[stream] if isinstance(reply, Chunk)]
+    return np.frombuffer(b"".join(parts), "<i2").astype(np.float32) / 32768
+
+
+def samples(model: SpeechLM, frames: int) -> int:
+    return frames // model.detokenizer.group * model.detokenizer.samples_per_group
+
+
+def test_tokens_and_sound_do_not_depend_on_company(model: SpeechLM) -> None:
+    """Streams of different settings, that join one by one, wait for a slot, and lose one of them on the way."""
+    together = Bench(slots=3, page_size=64, model=model)
+    for text, sampling in SPOKEN.items():
+        together.speak(text, text, **sampling)
+        for _ in range(7):
+            together.step()
+    together.speak("cancelled", "Nobody will hear the end of this sentence.")
+    for _ in range(60):
+        together.step()
+    together.send(Cancel(stream="cancelled"), "cancelled")
+    together.run()
+    for text, sampling in SPOKEN.items():
+        single = alone(model, text, **sampling)
+        assert together.codes[text] == single.codes[text]
+        assert together.replies[text][-1] == Ended(stream=text, reason="done", frames=len(single.codes[text]))
+        assert len(spoken(together, text)) == samples(model, len(together.codes[text]))
+        assert np.abs(spoken(together, text) - spoken(single, text)).max() <= 2e-4
+
+
+def test_a_prompt_in_parts_is_the_prompt_in_one(model: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = []
+    for budget in (512, 5):
+        monkeypatch.setattr("voxrtc.engine.snapshot.PREFILL_TOKENS", budget)
+        codes.append(alone(model, TEXT, seed=1).codes[TEXT])
+    assert codes[0] == codes[1]
+
+
+def test_a_seed_is_one_speech(model: SpeechLM) -> None:
+    first, again, other = (alone(model, TEXT, **{**RANDOM, "seed": seed}) for seed in (1, 1, 2))
+    assert first.codes == again.codes and np.array_equal(spoken(first, TEXT), spoken(again, TEXT))
+    assert first.codes != other.codes
+
+
+def test_a_used_slot_is_as_good_as_a_fresh_one(model: SpeechLM) -> None:
+    bench = Bench(slots=1, model=model)
+    bench.speak("before", "Would you like some tea?", seed=9)
+    bench.run()
+    bench.speak("after", TEXT, seed=1)
+    bench.run()
+    assert bench.codes["after"] == alone(model, TEXT, seed=1).codes[TEXT]
+
+
+@pytest.mark.parametrize("groups", [1, 5])
+def test_the_limit_is_of_speech_not_of_the_prompt(model: SpeechLM, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "preprocess", model.preprocess)  # and back again
+    frames = groups * model.detokenizer.group
+    limit(model, frames)
+    for text in ("Yes.", TEXT):
+        bench = alone(model, text, seed=1)
+        assert len(bench.codes[text]) == frames
+        assert len(spoken(bench, text)) == samples(model, frames)
+
+
+def test_a_stream_ends_with_the_frame_that_the_model_calls_its_last(model: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample, calls = model.sample, count(1)
+
+    def ending(hidden: Tensor, slots: Tensor, states: object, sampler: Sampler) -> Frames:
+        made = sample(hidden, slots, states, sampler)
+        return replace(made, last=made.last | (next(calls) == 10))
+
+    expected = alone(model, TEXT, seed=1).codes[TEXT][:10]
+    monkeypatch.setattr(model, "sample", ending)
+    bench = alone(model, TEXT, seed=1)
+    assert bench.codes[TEXT] == expected
+    assert bench.replies[TEXT][-1] == Ended(stream=TEXT, reason="done", frames=10)
+    assert len(spoken(bench, TEXT)) == samples(model, 10)
+
+
+def test_text_without_words_is_refused(model: SpeechLM) -> None:
+    for text in ("", " \n", "…"):
+        with pytest.raises(InvalidRequest):
+            model.split(text)
+
+
+def test_a_long_text_comes_in_pieces_that_fit(model: SpeechLM) -> None:
+    pieces = model.split("The train to the coast leaves at ten. " * 40)
+    assert len(pieces) > 1
+    for piece in pieces:
+        prompt = model.preprocess(piece, model.voices[0])
+        assert 0 < prompt.length and prompt.length + prompt.max_frames <= model.cache.positions
+
+
+def test_what_it_declares(model: SpeechLM) -> None:
+    detokenizer = model.detokenizer
+    assert model.frame_rate == pytest.approx(detokenizer.sample_rate * detokenizer.group / detokenizer.samples_per_group)
+    assert [name for name in Sampling.__struct_fields__ if getattr(model.defaults, name) is None] == ["seed"]
+    assert "default" in model.voices, "which is asked for where nobody chose"

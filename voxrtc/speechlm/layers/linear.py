@@ -1,0 +1,58 @@
+"""Linear layers packed for serving on a CPU."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+ROWS = 64  # for which the layout is chosen; measured good for 1 to 160
+SIZES = (1, 2, 3, 4, 6, 8, 12, *(step * size for step in (4, 8, 16, 32, 64, 128, 256) for size in range(4, 8)), 2048)
+
+
+class PackedLinear(nn.Module):
+    """`nn.Linear` with its float32 weight in oneDNN's blocked layout: on a CPU about twice as fast for 2 to 160 rows.
+
+    torch's own goes to another library, which packs the weight anew in every call and, for a few rows, spends its time on
+    that. And a row's numbers here do not depend on how many rows there are, to the bit: a stream is the same in any batch.
+
+    oneDNN compiles a kernel for each number of rows that it meets, which takes 0.4 ms and 0.5 MB. So rows are filled up to
+    one of a few `SIZES`, and `pack` has their kernels made.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
+        self.bias = None if linear.bias is None else linear.bias.detach()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[rows, in] -> [rows, out]."""
+        rows = len(x)
+        if rows > SIZES[-1] or (size := SIZES[bisect_left(SIZES, rows)]) == rows:
+            return self._run(x)
+        return self._run(F.pad(x, (0, 0, 0, size - rows)))[:rows]
+
+    def _run(self, x: Tensor) -> Tensor:
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+
+
+def pack(module: nn.Module, most: int) -> None:
+    """Replace every linear layer below `module`, which is only served from then on, with up to about `most` rows at a time.
+
+    Without oneDNN nothing changes.
+    """
+    if not torch.backends.mkldnn.is_available():
+        return
+    kinds: dict[tuple[int, int, bool], PackedLinear] = {}
+    for parent in list(module.modules()):
+        for name, child in parent.named_children():
+            if type(child) is nn.Linear:
+                packed = PackedLinear(child)
+                setattr(parent, name, packed)
+                kinds[packed.in_features, packed.out_features, packed.bias is None] = packed
+    for packed in kinds.values():
+        for size in SIZES[: bisect_left(SIZES, most) + 1]:
+            packed(torch.zeros(size, packed.in_features))
