@@ -5,7 +5,6 @@ Everything is seeded, so the same versions make the same files. `tests/speechlm/
 
 from __future__ import annotations
 
-import copy
 import json
 import queue
 import shutil
@@ -256,5 +255,5 @@ def record(golden: Path) -> None:
     with tempfile.TemporaryDirectory() as tokenizer:
         train_tokenizer(Path(tokenizer))
         for seed, (name, config) in enumerate(MODELS.items()):
-            make(out, name, copy.deepcopy(config), seed, Path(tokenizer))
+            make(out, name, config, seed, Path(tokenizer))
     (out / "texts.json").write_text(json.dumps(TEXTS, ensure_ascii=False))

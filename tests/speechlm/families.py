@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -50,6 +51,11 @@ def brief_orpheus(folder: Path) -> SpeechLM:
     return model
 
 
+def pocket(name: str, folder: Path) -> SpeechLM:
+    """One of `POCKETS`."""
+    return tiny_pocket(name)
+
+
 def limit(model: SpeechLM, frames: int) -> None:
     """From now on `model` speaks at most that many frames a piece."""
     preprocess = model.preprocess
@@ -64,11 +70,11 @@ def limit(model: SpeechLM, frames: int) -> None:
 MODELS: dict[str, Callable[[Path], SpeechLM]] = {
     "lark": lark,
     "orpheus": brief_orpheus,
-    **{f"pocket-{name}": lambda folder, name=name: tiny_pocket(name) for name in POCKETS},  # type: ignore[misc]
+    **{f"pocket-{name}": partial(pocket, name) for name in POCKETS},
 }
 
 
-def pocket_voice(name: str) -> Voice:
+def pocket_voice(name: str, folder: Path) -> Voice:
     """The detokenizer of a tiny Pocket-TTS."""
     model = tiny_pocket(name)
     return Voice(model.detokenizer, latent=model.network.config.latent)
@@ -111,5 +117,5 @@ DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "lark": lambda folder: Voice(LarkDetokenizer(random_lark()), (2, 512, 512, 512, 512, 512, 256)),
     "snac": lambda folder: Voice(Snac.load(write("snac", folder)), (4096,) * 7),
     "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
-    **{f"pocket-{name}": lambda folder, name=name: pocket_voice(name) for name in POCKETS},  # type: ignore[misc]
+    **{f"pocket-{name}": partial(pocket_voice, name) for name in POCKETS},
 }

@@ -24,7 +24,7 @@ STEPS = 2  # of 12.5 ms, in a frame
 UNITS = 4
 FEATURES, DIM, HIDDEN = 130, 256, 768  # 128 of text, then pitch and energy
 KERNEL, BLOCKS = 7, 8
-MOST_ROWS = 1024  # of a call that is not out of the ordinary
+MOST_ROWS = 2048  # of a call that is not out of the ordinary
 PAD = KERNEL // 2
 SCALE = 1 / 5  # of pitch and energy in the features
 

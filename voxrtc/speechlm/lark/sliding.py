@@ -51,7 +51,7 @@ def push(windows: Sequence[Window], new: Sequence[Tensor]) -> Windows:
     return Windows(torch.cat(joined), _first(lengths, counts), counts, size)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _first(lengths: tuple[int, ...], counts: tuple[int, ...]) -> Tensor:
     """The first row of every complete window when streams of these `lengths` lie end to end.
 

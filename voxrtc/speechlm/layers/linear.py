@@ -30,10 +30,11 @@ class PackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[rows, in] -> [rows, out]."""
-        rows = len(x)
-        if rows > SIZES[-1] or (size := SIZES[bisect_left(SIZES, rows)]) == rows:
-            return self._run(x)
-        return self._run(F.pad(x, (0, 0, 0, size - rows)))[:rows]
+        rows, most = len(x), SIZES[-1]
+        if rows > most:
+            return torch.cat([self(part) for part in x.split(most)])
+        size = SIZES[bisect_left(SIZES, rows)]
+        return self._run(x) if size == rows else self._run(F.pad(x, (0, 0, 0, size - rows)))[:rows]
 
     def _run(self, x: Tensor) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")

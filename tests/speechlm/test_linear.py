@@ -1,0 +1,41 @@
+"""Packed linear layers against torch's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from voxrtc.speechlm.layers.linear import SIZES, PackedLinear, pack
+
+LAYER = nn.Linear(24, 40)
+PACKED = PackedLinear(LAYER)
+
+pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
+
+
+@settings(deadline=None)
+@given(st.integers(0, 300) | st.sampled_from([SIZES[-1] - 1, SIZES[-1], SIZES[-1] + 1, 2 * SIZES[-1] + 7]))
+def test_any_number_of_rows_gives_what_torch_gives(rows: int) -> None:
+    x = torch.randn(rows, 24)
+    assert torch.allclose(PACKED(x), LAYER(x), atol=1e-5)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 200), st.integers(0, 199))
+def test_a_row_is_the_same_to_the_bit_in_any_company(rows: int, row: int) -> None:
+    x = torch.randn(200, 24)
+    row %= rows
+    assert torch.equal(PACKED(x[:rows])[row], PACKED(x[row : row + 1])[0])
+
+
+def test_packing_reaches_every_layer_and_leaves_other_modules_alone() -> None:
+    inner = nn.Sequential(nn.Linear(8, 8, bias=False), nn.LayerNorm(8))
+    module = nn.ModuleDict({"a": nn.Linear(8, 4), "b": inner})
+    x = torch.randn(5, 8)
+    before = module["a"](module["b"](x))
+    pack(module, 8)
+    assert isinstance(module["a"], PackedLinear) and isinstance(inner[0], PackedLinear) and isinstance(inner[1], nn.LayerNorm)
+    assert torch.allclose(module["a"](module["b"](x)), before, atol=1e-5)
