@@ -91,7 +91,7 @@ class Pocket(SpeechLM):
         """From here on weights stay as they are."""
         for module in (self.network, self.detokenizer, self.encoder):
             module.requires_grad_(False)
-        pack(self.network, MOST_ROWS)
+        pack(self.network, MOST_ROWS, smallest=256 * 256)
         self.detokenizer.pack()
 
     def prefix(self, voice: str) -> Prefix:
