@@ -82,6 +82,7 @@ def test_common_modules_import_nothing_else_of_ours() -> None:
         ("voxrtc.speechlm.lark.model", "aiortc"),
         ("voxrtc.speechlm.orpheus", "aiortc"),
         ("voxrtc.speechlm.orpheus", "transformers"),
+        ("voxrtc.speechlm.pocket.model", "aiortc"),
         ("voxrtc.cards", "torch"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     files: list[str]  # names, or patterns like `model*.safetensors`
     licence: str
     gated: bool = False  # a person must have accepted its terms
-    into: str = "."  # subfolder
+    into: str = "."  # folder, seen from the model's
 
     @property
     def link(self) -> str:
@@ -60,12 +61,14 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         raise CardError(f"Files of “{self.info.name}” are not in {self.folder} ({names}).{gates} To get them:\n{commands}")
 
     def _missing(self, source: Source) -> list[str]:
-        folder = self.folder / source.into
-        return [pattern for pattern in source.files if not any(folder.glob(pattern))]
+        return [pattern for pattern in source.files if not any(self._place(source).glob(pattern))]
+
+    def _place(self, source: Source) -> Path:
+        return Path(os.path.normpath(self.folder / source.into))
 
     def _download(self, source: Source) -> str:
         patterns = [word for pattern in source.files for word in ("--include", pattern)]
-        place = ["--revision", source.revision, "--local-dir", str(self.folder / source.into)]
+        place = ["--revision", source.revision, "--local-dir", str(self._place(source))]
         return shlex.join(["hf", "download", source.repo, *patterns, *place])
 
 

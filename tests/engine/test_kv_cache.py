@@ -63,3 +63,15 @@ def test_scrubbed_pages_carry_nothing_over() -> None:
     cache.values.fill_(torch.nan)
     cache.free(0, scrub=True)
     assert cache.keys.isfinite().all() and cache.values.isfinite().all()
+
+
+def test_a_prefix_fills_the_first_positions() -> None:
+    cache = PagedCache(SHAPE, slots=2, pages=20, page_size=4)
+    cache.grow(0, 3)
+    keys, values = torch.rand(2, 1, 10, 1, 2)
+    cache.fill(1, keys, values)
+    pages = cache.table[1, :3]
+    assert torch.equal(cache.keys[:, pages].transpose(2, 3).flatten(1, 2)[:, :10], keys)
+    assert torch.equal(cache.values[:, pages].transpose(2, 3).flatten(1, 2)[:, :10], values)
+    assert cache.used == 4 and not cache.keys[:, cache.table[0, 0]].any()
+    cache.check_integrity()

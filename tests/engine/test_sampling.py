@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voxrtc.engine.sampling import SamplingTable, choose, penalise, uniform
+from voxrtc.engine.sampling import SamplingTable, choose, normal, penalise, uniform
 from voxrtc.messages import Sampling
 
 DEFAULTS = Sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
@@ -64,6 +64,27 @@ def test_random_numbers_are_uniform_and_unrelated() -> None:
         assert abs(x.mean() - 0.5) < 0.01 and abs(x.var() - 1 / 12) < 0.01
     for x, y in ((a, b), (a, c), (b, c), (a[1:], a[:-1])):
         assert abs(torch.corrcoef(torch.stack([x, y]))[0, 1]) < 0.03
+
+
+def test_noise_is_normal_and_unrelated() -> None:
+    noise = normal(torch.full((5000, 1), 3), torch.arange(5000)[:, None], 8)
+    assert noise.shape == (5000, 8) and noise.isfinite().all()
+    assert noise.mean(0).abs().max() < 0.06 and (noise.std(0) - 1).abs().max() < 0.04
+    assert abs((noise.abs() < 1).float().mean() - 0.6827) < 0.01 and abs((noise.abs() < 2).float().mean() - 0.9545) < 0.005
+    assert (torch.corrcoef(noise.T) - torch.eye(8)).abs().max() < 0.06
+    assert abs(torch.corrcoef(torch.stack([noise[1:, 0], noise[:-1, 0]]))[0, 1]) < 0.05
+
+
+def test_noise_belongs_to_a_stream() -> None:
+    table = SamplingTable(3)
+    for slot, temperature in enumerate((0.0, 0.25, 1.0)):
+        table.set(slot, Sampling(temperature=temperature), DEFAULTS, seed=9, step=4)
+    still, half, whole = table.sampler([0, 1, 2]).normal(5)
+    assert (still == 0).all() and torch.equal(whole, table.sampler([2]).normal(5)[0])
+    assert torch.allclose(half, whole / 2), "the variance is the temperature"
+    assert torch.equal(table.sampler([0]).normal(5), torch.zeros(1, 5))
+    table.sampler([2]).advance()
+    assert not torch.allclose(table.sampler([2]).normal(5)[0], whole)
 
 
 def test_a_number_of_one_takes_the_last_kept_code() -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from tests.tiny import write
+from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
+from voxrtc.speechlm.pocket.model import Pocket
 
+POCKETS = ("plain", "drifting", "pointwise")
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 
 
@@ -31,6 +34,11 @@ def tiny_orpheus(folder: Path) -> Orpheus:
     return Orpheus.load(folder, VOICES)
 
 
+def tiny_pocket(name: str) -> Pocket:
+    """One of `POCKETS`, from the checkpoint that the package made."""
+    return Pocket.load(GOLDEN / "pocket" / "languages" / name)
+
+
 def lark(folder: Path) -> SpeechLM:
     """The one that ships."""
     return registry.load(ROOT / "models", "lark")[1]
@@ -41,6 +49,11 @@ def brief_orpheus(folder: Path) -> SpeechLM:
     model = tiny_orpheus(write_orpheus(folder))
     limit(model, 7 * 12)
     return model
+
+
+def pocket(name: str, folder: Path) -> SpeechLM:
+    """One of `POCKETS`."""
+    return tiny_pocket(name)
 
 
 def limit(model: SpeechLM, frames: int) -> None:
@@ -54,7 +67,17 @@ def limit(model: SpeechLM, frames: int) -> None:
     model.preprocess = short  # type: ignore[method-assign]
 
 
-MODELS: dict[str, Callable[[Path], SpeechLM]] = {"lark": lark, "orpheus": brief_orpheus}
+MODELS: dict[str, Callable[[Path], SpeechLM]] = {
+    "lark": lark,
+    "orpheus": brief_orpheus,
+    **{f"pocket-{name}": partial(pocket, name) for name in POCKETS},
+}
+
+
+def pocket_voice(name: str, folder: Path) -> Voice:
+    """The detokenizer of a tiny Pocket-TTS."""
+    model = tiny_pocket(name)
+    return Voice(model.detokenizer, latent=model.network.config.latent)
 
 
 def random_lark() -> dict[str, Tensor]:
@@ -72,15 +95,18 @@ def random_lark() -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Voice:
-    """A detokenizer, and the sizes of its codebooks."""
+    """A detokenizer, and the sizes of its codebooks; or how wide its latents are, from which it makes sound without noise."""
 
     detokenizer: Detokenizer
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] = ()
+    latent: int = 0
 
     def utterance(self, frames: int, seed: int = 0) -> Tensor:
-        """Random codes [frames, codebooks]."""
-        uniform = torch.rand(frames, len(self.sizes), generator=torch.Generator().manual_seed(seed))
-        return (uniform * torch.tensor(self.sizes)).long()
+        """Random codes [frames, codebooks], or latents [frames, latent]."""
+        generator = torch.Generator().manual_seed(seed)
+        if self.latent:
+            return torch.randn(frames, self.latent, generator=generator)
+        return (torch.rand(frames, len(self.sizes), generator=generator) * torch.tensor(self.sizes)).long()
 
     def whole(self, codes: Tensor, seed: int = 0) -> Tensor:
         """Its sound in one call, alone."""
@@ -91,4 +117,5 @@ DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "lark": lambda folder: Voice(LarkDetokenizer(random_lark()), (2, 512, 512, 512, 512, 512, 256)),
     "snac": lambda folder: Voice(Snac.load(write("snac", folder)), (4096,) * 7),
     "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
+    **{f"pocket-{name}": partial(pocket_voice, name) for name in POCKETS},
 }

@@ -43,6 +43,12 @@ def spoken(bench: Bench, stream: str) -> np.ndarray:
     return np.frombuffer(b"".join(parts), "<i2").astype(np.float32) / 32768
 
 
+def same(model: SpeechLM, made: list[list], expected: list[list]) -> bool:
+    """The same frames; of latents, but for rounding."""
+    a, b = np.array(made), np.array(expected)
+    return a.shape == b.shape and np.abs(a - b).max() <= (0 if model.codebooks else 5e-5)
+
+
 def samples(model: SpeechLM, frames: int) -> int:
     return frames // model.detokenizer.group * model.detokenizer.samples_per_group
 
@@ -61,7 +67,7 @@ def test_tokens_and_sound_do_not_depend_on_company(model: SpeechLM) -> None:
     together.run()
     for text, sampling in SPOKEN.items():
         single = alone(model, text, **sampling)
-        assert together.codes[text] == single.codes[text]
+        assert same(model, together.codes[text], single.codes[text])
         assert together.replies[text][-1] == Ended(stream=text, reason="done", frames=len(single.codes[text]))
         assert len(spoken(together, text)) == samples(model, len(together.codes[text]))
         assert np.abs(spoken(together, text) - spoken(single, text)).max() <= 2e-4
@@ -72,7 +78,7 @@ def test_a_prompt_in_parts_is_the_prompt_in_one(model: SpeechLM, monkeypatch: py
     for budget in (512, 5):
         monkeypatch.setattr("voxrtc.engine.snapshot.PREFILL_TOKENS", budget)
         codes.append(alone(model, TEXT, seed=1).codes[TEXT])
-    assert codes[0] == codes[1]
+    assert same(model, *codes)
 
 
 def test_a_seed_is_one_speech(model: SpeechLM) -> None:

@@ -53,7 +53,7 @@ def _steps(model: SpeechLM, streams: int) -> Steps:
     worker, prompt = Worker(model, streams), model.preprocess(TEXT, model.voices[0])
     for slot in range(streams):
         worker.admit(slot, prompt, Sampling(), seed=slot, step=0)
-        worker.launch([Task(slot, 0, prompt.length, samples=True)])
+        worker.launch([Task(slot, prompt.known, prompt.length - prompt.known, samples=True)])
     frames: list[Tensor] = []
     seconds: list[float] = []  # without what the worker does around the model
     for position in range(prompt.length, prompt.length + STEPS):

@@ -67,6 +67,13 @@ class PagedCache:
             self.table[slot, len(held)] = page
             held.append(page)
 
+    def fill(self, slot: int, keys: Tensor, values: Tensor) -> None:
+        """Put `keys` and `values` [layers, n, kv_heads, head_dim] into the first positions of `slot`. Raises `OutOfPages`."""
+        self.grow(slot, keys.shape[1])
+        for cache, new in ((self.keys, keys), (self.values, values)):
+            for page, rows in zip(self._held[slot], new.split(self.page_size, dim=1), strict=False):
+                cache[:, page, :, : rows.shape[1]] = rows.transpose(1, 2)
+
     def free(self, slot: int, scrub: bool = False) -> None:
         """Take back everything of `slot`.
 

@@ -318,7 +318,7 @@ class Engine:
             self._fail(stream, error)
             return
         stream.slot, stream.prepared = self._slots.pop(), None
-        stream.piece = Piece(prompt, self.worker.model.detokenizer.new_state(stream.seed + stream.frames))
+        stream.piece = Piece(prompt, self.worker.model.detokenizer.new_state(stream.seed + stream.frames), prompt.known)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
         if stream.pieces:

@@ -6,6 +6,7 @@ and the same again after a preempted stream is computed anew.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -69,6 +70,11 @@ class BatchSampler:
         number = uniform(table.seed[rows], self._step, book)
         return choose(logits, table.temperature[rows], table.top_k[rows], table.top_p[rows], table.min_p[rows], number)
 
+    def normal(self, width: int) -> Tensor:
+        table, rows = self._table, self.rows
+        std = table.temperature[rows, None].sqrt()
+        return std * normal(table.seed[rows, None], self._step[:, None], width) if self._random else std.expand(-1, width)
+
 
 def choose(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor, number: Tensor) -> Tensor:
     """Scores [n, size] and settings [n] -> codes [n]; `number` [n] in 0..1 is each row's random draw.
@@ -102,10 +108,16 @@ def penalise(logits: Tensor, recent: Tensor, penalty: Tensor) -> Tensor:
     return torch.where(seen[:, :-1], torch.where(logits > 0, logits / factor, logits * factor), logits)
 
 
-def uniform(seed: Tensor, step: Tensor, book: int) -> Tensor:
-    """Numbers in 0..1, [n] for integer seeds and steps [n]: SplitMix64's mixer over the three (Steele et al., OOPSLA 2014)."""
+def normal(seed: Tensor, step: Tensor, width: int) -> Tensor:
+    """Standard normal numbers [n, width] for integer seeds and steps [n, 1], by the transform of Box and Muller (1958)."""
+    radius, turn = uniform(seed, step, torch.arange(2 * width)).chunk(2, dim=-1)
+    return (-2 * (1 - radius).log()).sqrt() * (2 * math.pi * turn).cos()
+
+
+def uniform(seed: Tensor, step: Tensor, book: Tensor | int) -> Tensor:
+    """Numbers in 0..1 for integers of shapes that fit: SplitMix64's mixer over the three (Steele et al., OOPSLA 2014)."""
     x = seed
-    for part in (step, torch.full_like(step, book)):
+    for part in (step, torch.as_tensor(book)):
         x = _mix(x + (part + 1) * -7046029254386353131)  # 0x9E3779B97F4A7C15, the golden gamma
     return ((x >> 11) & ((1 << 53) - 1)).double().mul(2.0**-53).float().clamp(max=1 - 2**-24)
 

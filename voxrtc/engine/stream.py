@@ -36,7 +36,7 @@ class Piece:
 
     prompt: Prompt
     detokenizer: Any  # streaming state of this piece
-    position: int = 0  # tokens in the cache
+    position: int  # tokens in the cache
     made: int = 0  # frames sampled
     pending: list[Tensor] = field(default_factory=list)  # of these, frames that the detokenizer has not seen
     complete: bool = False  # the model has nothing more to say
@@ -47,15 +47,15 @@ class Piece:
         return max(0, self.prompt.length - self.position)
 
     def add(self, frame: Tensor, last: bool) -> None:
-        """Take a sampled frame [codebooks]; its length is bounded by the prompt whatever the model thinks."""
+        """Take a sampled frame [width]; its length is bounded by the prompt whatever the model thinks."""
         self.made += 1
         self.pending.append(frame)
         self.complete = last or self.made >= self.prompt.max_frames
 
     def take(self, count: int) -> Tensor:
-        """The next `count` pending frames [count, codebooks], which count as seen from now on."""
+        """The next `count` >= 1 pending frames [count, width], which count as seen from now on."""
         frames, self.pending = self.pending[:count], self.pending[count:]
-        return torch.stack(frames) if frames else torch.empty(0, dtype=torch.long)
+        return torch.stack(frames)
 
 
 @dataclass

@@ -48,7 +48,7 @@ class Step:
     seconds: tuple[float, float] = (0.0, 0.0)  # that the model took to run forward and to sample
 
     def results(self) -> list[Result]:
-        """For each task (frame [codebooks], whether it was the last), None without a frame, or its error."""
+        """For each task (frame [width], whether it was the last), None without a frame, or its error."""
         results: list[Result] = [part.results()[0] if isinstance(part, Step) else part for part in self.parts]
         if self.frames:
             for i, codes, last in zip(self.sampling, self.frames.codes, self.frames.last.tolist(), strict=True):
@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Frames [n, codebooks] of one stream for the detokenizer, with that stream's state."""
+    """Frames [n, width] of one stream for the detokenizer, with that stream's state."""
 
     frames: Tensor
     state: Any
@@ -101,6 +101,8 @@ class Worker:
     def admit(self, slot: int, prompt: Prompt, sampling: Sampling, seed: int, step: int) -> None:
         """Put a prompt into `slot`. `step` frames of its stream were sampled before."""
         self.model.admit(self.states, slot, prompt)
+        if prompt.prefix:
+            self.cache.fill(slot, prompt.prefix.keys, prompt.prefix.values)
         self.sampling.set(slot, sampling, self.model.defaults, seed, step)
 
     def release(self, slot: int, failed: bool = False) -> None:

@@ -33,12 +33,32 @@ class CacheShape:
 
 
 @dataclass(frozen=True)
+class Prefix:
+    """What the first positions of a prompt left in the cache when they were computed once and for all, like a voice's."""
+
+    keys: Tensor  # [layers, n, kv_heads, head_dim], as the model's own attention would have stored them
+    values: Tensor
+
+    def __len__(self) -> int:
+        return self.keys.shape[1]
+
+
+@dataclass(frozen=True)
 class Prompt:
-    """A piece of text made ready: `length` positions to prefill, at most `max_frames` to follow, `data` the family's own."""
+    """A piece of text made ready: `length` positions, at most `max_frames` to follow, `data` the family's own.
+
+    Of the positions the first `len(prefix)` need no prefill: the cache gets them as they are.
+    """
 
     length: int
     max_frames: int
     data: Any
+    prefix: Prefix | None = None
+
+    @property
+    def known(self) -> int:
+        """Positions that the prefix brings."""
+        return len(self.prefix) if self.prefix else 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +77,7 @@ class Batch:
 
 
 class Sampler(Protocol):
-    """Chooses one code a stream, by each stream's own settings, random numbers and history."""
+    """Chance, by each stream's own settings, random numbers and history: codes for codebooks, noise for latents."""
 
     def __call__(self, logits: Tensor, book: int, recent: Tensor | None = None) -> Tensor:
         """Scores [n, size] of codebook `book` -> codes [n].
@@ -66,12 +86,16 @@ class Sampler(Protocol):
         """
         ...
 
+    def normal(self, width: int) -> Tensor:
+        """Gaussian numbers [n, width] of mean 0 and of each stream's temperature as variance; for one use a frame."""
+        ...
+
 
 @dataclass(frozen=True)
 class Frames:
-    """What one step sampled: a frame a stream [n, codebooks], and whether that stream's prompt is spoken [n]."""
+    """What one step sampled: a frame a stream, and whether that stream's prompt is spoken [n]."""
 
-    codes: Tensor
+    codes: Tensor  # [n, width]: an integer for each codebook, or the floats of a latent
     last: Tensor
 
 
@@ -95,7 +119,7 @@ class Detokenizer(ABC):
 
     @abstractmethod
     def decode(self, frames: list[Tensor], states: list[Any], final: list[bool]) -> list[Tensor]:
-        """New frames [n_i, codebooks] of each stream (n_i may be 0) -> its float samples that are ready, maybe none.
+        """New frames [n_i, width] of each stream (n_i may be 0) -> its float samples that are ready, maybe none.
 
         States advance in place, at the end: a call that raises has moved none. `final` gives out what lookahead held
         back; such a state is used up.
@@ -107,7 +131,7 @@ class SpeechLM(ABC):
 
     cache: CacheShape
     frame_rate: float
-    codebooks: int
+    codebooks: int  # 0: frames are latents
     defaults: Sampling  # every field set
     voices: tuple[str, ...]
     detokenizer: Detokenizer

@@ -24,8 +24,14 @@ def _orpheus(card: Card) -> SpeechLM:
     return Orpheus.load(card.folder, card.info.voices)
 
 
+def _pocket(card: Card) -> SpeechLM:
+    from voxrtc.speechlm.pocket.model import Pocket
+
+    return Pocket.load(card.folder)
+
+
 # A family is imported only when it is asked for.
-FAMILIES: dict[str, Callable[[Card], SpeechLM]] = {"lark": _lark, "orpheus": _orpheus}
+FAMILIES: dict[str, Callable[[Card], SpeechLM]] = {"lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
 
 
 def load(models: Path, name: str) -> tuple[ModelInfo, SpeechLM]:

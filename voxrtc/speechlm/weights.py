@@ -110,13 +110,43 @@ def load_module(
         if tensors.keys() >= set(names) and not _stacks([tensors[name] for name in names], shape)
     ]
     if faults:
-        more = " …" if len(faults) > TOLD else ""
-        raise WeightsError(f"{source} does not fit: {'; '.join(sorted(faults)[:TOLD])}{more}")
+        raise _misfit(source, faults)
     state = {
         name: tensors[names[0]] if len(names) == 1 else torch.cat([tensors.pop(part) for part in names])
         for name, names in table.items()
     }
     module.load_state_dict(state, assign=True)
+
+
+class Checkpoint:
+    """Tensors of a file that are taken by name until none is left, for modules that do not keep the file's layout.
+
+    What is wrong is collected, so that one error can name it all: `finish`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file. Raises `WeightsError`."""
+        self.path = path
+        self._left = read_safetensors(path)
+        self._faults: list[str] = []
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """The tensor `name`, which must be of this shape; zeros in place of one that is missing or of another."""
+        tensor = self._left.pop(name, None)
+        if tensor is not None and tensor.shape == shape:
+            return tensor
+        self._faults.append(f"missing {name}" if tensor is None else f"{name} is {list(tensor.shape)}, wanted {list(shape)}")
+        return torch.zeros(shape)
+
+    def fill(self, name: str, parameter: Tensor) -> None:
+        """Put the tensor `name`, which must have its shape, into `parameter`."""
+        with torch.no_grad():
+            parameter.copy_(self.take(name, *parameter.shape))
+
+    def finish(self) -> None:
+        """Raise `WeightsError` unless everything fitted and nothing is left over."""
+        if faults := self._faults + [f"surplus {name}" for name in self._left]:
+            raise _misfit(self.path, faults)
 
 
 def _stacks(parts: list[Tensor], shape: torch.Size) -> bool:
@@ -148,3 +178,8 @@ def _as(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
 
 def _missing(path: Path) -> WeightsError:
     return WeightsError(f"{path} is missing. Check the model's folder.")
+
+
+def _misfit(source: Path, faults: list[str]) -> WeightsError:
+    more = " …" if len(faults) > TOLD else ""
+    return WeightsError(f"{source} does not fit: {'; '.join(sorted(faults)[:TOLD])}{more}")

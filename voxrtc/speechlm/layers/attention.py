@@ -44,19 +44,36 @@ class RopeScaling:
 
 
 def rope_table(positions: int, head_dim: int, theta: float, scaling: RopeScaling | None = None) -> Tensor:
-    """Rotary angles as cosines and sines, [positions, 2, head_dim / 2] (RoFormer, arXiv 2104.09864).
+    """Rotary angles of all positions below `positions`: see `rope_at`.
 
     Always real and on the CPU, also where a network is laid out without memory (device "meta") before its weights come.
     """
+    return rope_at(torch.arange(positions, device="cpu"), head_dim, theta, scaling)
+
+
+def rope_at(positions: Tensor, head_dim: int, theta: float, scaling: RopeScaling | None = None) -> Tensor:
+    """Rotary angles at integer positions [n] as cosines and sines, [n, 2, head_dim / 2] (RoFormer, arXiv 2104.09864)."""
     frequency = theta ** -(torch.arange(0, head_dim, 2, dtype=torch.float32, device="cpu") / head_dim)
     if scaling:
         frequency = scaling.apply(frequency)
-    angle = torch.outer(torch.arange(positions, dtype=torch.float32, device="cpu"), frequency)
+    angle = torch.outer(positions.float(), frequency)
     return torch.stack([angle.cos(), angle.sin()], dim=1)
 
 
 def rotate(x: Tensor, rope: Tensor) -> Tensor:
-    """Rotate `x` [..., heads, head_dim] by `rope` [..., 2, head_dim / 2], halves paired as in Llama's released code."""
+    """Rotate `x` [..., heads, head_dim] by `rope` [..., 2, head_dim / 2], halves paired as in Llama's released code.
+
+    Models that pair neighbours instead need no code of their own: see `halves_from_pairs`.
+    """
     cos, sin = rope[..., None, 0, :], rope[..., None, 1, :]
     a, b = x.chunk(2, dim=-1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+def halves_from_pairs(x: Tensor, head_dim: int) -> Tensor:
+    """Reorder the first axis [heads * head_dim, ...] of a query or key projection made for paired neighbours.
+
+    What it then computes is the same vector with its even components first, so `rotate` does what rotating neighbours
+    would have done, and products of queries and keys stay the same.
+    """
+    return x.unflatten(0, (-1, head_dim // 2, 2)).transpose(1, 2).flatten(0, 2)

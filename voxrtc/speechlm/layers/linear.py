@@ -40,17 +40,17 @@ class PackedLinear(nn.Module):
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
 
 
-def pack(module: nn.Module, most: int) -> None:
+def pack(module: nn.Module, most: int, smallest: int = 0) -> None:
     """Replace every linear layer below `module`, which is only served from then on, with up to about `most` rows at a time.
 
-    Without oneDNN nothing changes.
+    Those of fewer than `smallest` weights stay: for a few rows torch's own are cheaper there. Without oneDNN nothing changes.
     """
     if not torch.backends.mkldnn.is_available():
         return
     kinds: dict[tuple[int, int, bool], PackedLinear] = {}
     for parent in list(module.modules()):
         for name, child in parent.named_children():
-            if type(child) is nn.Linear:
+            if type(child) is nn.Linear and child.weight.numel() >= smallest:
                 packed = PackedLinear(child)
                 setattr(parent, name, packed)
                 kinds[packed.in_features, packed.out_features, packed.bias is None] = packed

@@ -1,0 +1,214 @@
+"""`python -m voxrtc.bench models`: what a step and a detokenizer call cost, by family and streams at a time.
+
+At full size, on one thread as in the engine, Pocket-TTS with random weights. `--package PYTHON` measures Kyutai's `pocket-tts`
+beside it, on the same weights and in turn, by an interpreter that can import it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
+from voxrtc.messages import Sampling
+from voxrtc.settings import ROOT
+from voxrtc.speechlm import registry
+from voxrtc.speechlm.base import SpeechLM
+from voxrtc.speechlm.pocket.config import PocketConfig
+from voxrtc.speechlm.pocket.model import Pocket
+from voxrtc.speechlm.pocket.released import released
+from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer
+from voxrtc.speechlm.pocket.voice import LAYER
+
+VOICE = 126  # positions: ten seconds
+TEXT = "The train to the coast leaves at ten, and it is never late, so we had better be there in time."
+POCKETS = {
+    "pocket": "english_2026-10",
+    "pocket-18m": "english_18m_2026-10",
+    "pocket-7m": "english_7m_2026-10",
+    "pocket-2m": "english_2m_2026-10",
+}
+PACKAGE = Path(__file__).parent / "baselines" / "pocket_package.py"
+
+
+@dataclass
+class Costs:
+    """Seconds of steps, and of detokenizer calls of `chunk` frames a stream, for `streams` at a time."""
+
+    name: str
+    streams: int
+    frame_rate: float
+    chunk: int = 1
+    step: list[float] = field(default_factory=list)
+    codec: list[float] = field(default_factory=list)
+
+    @property
+    def real_time(self) -> float:
+        """Seconds of sound, over all streams, that one core makes in a second."""
+        return self.streams / ((median(self.step) + median(self.codec) / self.chunk) * self.frame_rate)
+
+    def row(self, baseline: Costs | None) -> str:
+        """A line of the table, under `HEAD`."""
+        ratio = f"{self.real_time / baseline.real_time:.2f} x" if baseline else ""
+        cells = [_spread(self.step), _spread(self.codec), f"{1 / median(self.step):.1f}", f"{self.real_time:.2f}", ratio]
+        return ROW.format(self.name, self.streams, *cells)
+
+
+ROW = "{:12}{:>4}{:>24}{:>24}{:>9}{:>9}{:>9}"
+HEAD = ROW.format("model", "n", "step, ms (p10 to p90)", "codec call, ms", "steps/s", "x real", "package")
+
+
+def _spread(seconds: list[float]) -> str:
+    """Median, tenth and ninetieth percentile, in milliseconds."""
+    tenths = quantiles(seconds, n=10)
+    return f"{1e3 * median(seconds):.2f} ({1e3 * tenths[0]:.2f} to {1e3 * tenths[-1]:.2f})"
+
+
+class Ours:
+    """Streams of a model in the engine's worker, without the engine."""
+
+    def __init__(self, name: str, model: SpeechLM, streams: int) -> None:
+        self.costs = Costs(name, streams, model.frame_rate, model.detokenizer.min_chunk)
+        pages = streams * -(-model.cache.positions // PAGE_SIZE)  # for all at their longest
+        self.worker, self.states = Worker(model, streams, pages), [model.detokenizer.new_state(i) for i in range(streams)]
+        prompt = model.preprocess(model.split(TEXT)[0], "default")
+        for slot in range(streams):
+            self.worker.admit(slot, prompt, Sampling(), seed=slot, step=0)
+        self.position = prompt.length
+        self.frames = self._step([Task(slot, prompt.known, prompt.length - prompt.known, True) for slot in range(streams)])
+
+    def _step(self, tasks: list[Task]) -> list[Tensor]:
+        results = self.worker.launch(tasks).results()
+        return [result[0] for result in results if isinstance(result, tuple)]
+
+    def step(self) -> None:
+        """One more frame a stream."""
+        self.frames = self._step([Task(slot, self.position, 1, True) for slot in range(self.costs.streams)])
+        assert len(self.frames) == self.costs.streams, "a stream broke"
+        self.position += 1
+
+    def decode(self) -> None:
+        """One call of the detokenizer."""
+        frames = [frame.expand(self.costs.chunk, -1) for frame in self.frames]
+        self.worker.detokenize([Chunk(*part, False) for part in zip(frames, self.states, strict=True)])
+
+    def measure(self, count: int) -> None:
+        self.costs.step += [_seconds(self.step) for _ in range(count)]
+        self.costs.codec += [_seconds(self.decode) for _ in range(count)]
+
+
+class Package:
+    """Kyutai's package in an interpreter of its own, which waits while it is not asked."""
+
+    def __init__(self, python: str, folder: Path, config: str) -> None:
+        self.costs = Costs("pocket-tts", 1, 12.5)
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        self.process = subprocess.Popen(
+            [python, str(PACKAGE), str(folder), config],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+        )  # fmt: skip
+        assert self.process.stdin and self.process.stdout
+        self.ask, self.answers = self.process.stdin, self.process.stdout
+        assert self.answers.readline() == "ready\n", "the package does not run"
+
+    def measure(self, count: int) -> None:
+        print(count, file=self.ask, flush=True)
+        measured = json.loads(self.answers.readline())
+        self.costs.step += measured["step"]
+        self.costs.codec += measured["codec"]
+
+    def close(self) -> None:
+        self.ask.close()
+        self.process.wait()
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _pocket(name: str, folder: Path) -> Pocket:
+    """A Pocket-TTS with the weights and the voice in `folder`, or random ones."""
+    values = released(POCKETS[name])
+    assert values
+    config, voice = PocketConfig.parse(values), folder / "voice.safetensors"
+    shape = config.decoder
+    if not voice.exists():
+        cache = torch.randn(2, 1, VOICE, shape.kv_heads, shape.head_dim)
+        parts = {"cache": cache, "offset": torch.tensor([VOICE])}
+        save_file({LAYER.format(i) + k: v.clone() for i in range(shape.layers) for k, v in parts.items()}, voice)
+    model = Pocket(config, Writer(config.text, lambda text: list(range(min(MAX_TOKENS, len(text) // 2)))), {"random": voice})
+    weights = folder / "model.safetensors"
+    model.fill(weights) if weights.exists() else model.ready()
+    return model
+
+
+def _check(model: Pocket, folder: Path) -> str:
+    """How far our first latents without noise, and their sound, are from the package's."""
+    example = load_file(folder / "example.safetensors")
+    worker, state = Worker(model, 1), model.detokenizer.new_state(0)
+    prompt = model.preprocess("x" * 2 * MAX_TOKENS, "default")
+    worker.admit(0, prompt, Sampling(temperature=0.0), seed=0, step=0)
+    start, count, latents = prompt.known, prompt.length - prompt.known, []
+    for _ in example["latents"]:
+        [result] = worker.launch([Task(0, start, count, True)]).results()
+        assert isinstance(result, tuple), result
+        latents.append(result[0])
+        start, count = start + count, 1
+    made = torch.stack(latents)
+    [sound] = model.detokenizer.decode([made], [state], [True])
+    expected = torch.cat([example["sound"][:120] * torch.linspace(0, 1, 120), example["sound"][120:]])
+    pairs = (("latents", made, example["latents"]), ("sound", sound, expected))
+    return "; ".join(f"{what} {(a - b).abs().max():.1e} of {b.abs().max():.2f}" for what, a, b in pairs)
+
+
+def _run(name: str, streams: list[int], rounds: int, python: str | None) -> None:
+    with tempfile.TemporaryDirectory(prefix="voxrtc-") as temporary:
+        folder = Path(temporary)
+        package = Package(python, folder, POCKETS[name]) if python and name in POCKETS else None
+        model = _pocket(name, folder) if name in POCKETS else registry.load(ROOT / "models", name)[1]
+        ours = [Ours(name, model, n) for n in streams]
+        runs = [package, *ours] if package else ours
+        _measure(runs, rounds)
+        for run in runs:
+            print(run.costs.row(package.costs if package else None), flush=True)
+        if package and isinstance(model, Pocket):
+            print("furthest from the package:", _check(model, folder))
+            package.close()
+
+
+def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
+    """All in turn, so that what else the machine does meets all alike."""
+    for run in runs:
+        run.measure(3)  # the first ones are slow
+        run.costs.step.clear()
+        run.costs.codec.clear()
+    for _ in range(rounds):
+        for run in runs:
+            run.measure(20)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m voxrtc.bench models", description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", default=["lark", *POCKETS], choices=["lark", *POCKETS])
+    parser.add_argument("--streams", nargs="+", type=int, default=[1, 4, 8], help="at a time")
+    parser.add_argument("--rounds", type=int, default=5, help="of 20 steps and calls")
+    parser.add_argument("--package", metavar="PYTHON", help="an interpreter that can import pocket_tts")
+    wanted = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    print(HEAD)
+    for name in wanted.models:
+        _run(name, wanted.streams, wanted.rounds, wanted.package)

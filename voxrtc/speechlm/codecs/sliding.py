@@ -1,0 +1,111 @@
+"""A transformer that sees the last `context` rows of a stream without end, over many streams at once.
+
+Its blocks are the decoder's that all families share; only where keys and values lie is its own. A stream's lie in buffers
+somewhat longer than the context: new rows are appended, and once the end is reached the last of them move to the front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from voxrtc.speechlm.layers.attention import rope_at
+from voxrtc.speechlm.layers.decoder import DecoderBlock, DecoderConfig
+
+
+class History:
+    """Keys and values of one stream's latest rows."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        self.position = 0  # rows that have been
+        self.end = 0  # of them in the buffers
+        self._buffers = torch.empty(2, config.layers, 0, config.kv_heads, config.head_dim)
+
+    def make_room(self, count: int, keep: int) -> None:
+        """See to it that `count` rows fit behind the last `keep`."""
+        if self.end + count <= self._buffers.shape[2]:
+            return
+        kept = self._buffers[:, :, max(0, self.end - keep) : self.end]
+        self.end = kept.shape[2]
+        size = list(self._buffers.shape)
+        size[2] = max(3 * keep, keep + 2 * count)
+        self._buffers = self._buffers.new_empty(size)
+        self._buffers[:, :, : self.end] = kept
+
+    def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
+        """Put new rows [n, heads, head_dim] behind the present ones, without counting them yet."""
+        self._buffers[0, layer, self.end : self.end + len(keys)] = keys
+        self._buffers[1, layer, self.end : self.end + len(keys)] = values
+
+    def read(self, layer: int, rows: slice) -> Tensor:
+        """Keys and values of `rows` of the buffers, [2, heads, n, head_dim]."""
+        return self._buffers[:, layer, rows].transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One stream's part in a call."""
+
+    history: History
+    count: int
+    rows: slice  # of the buffers: what its queries may see
+    mask: Tensor  # [count, rows]
+
+
+class SlidingAttention:
+    """`layers.attention.Attention` of one call: `counts[i]` new rows of stream i, which lie end to end."""
+
+    def __init__(self, histories: Sequence[History], counts: Sequence[int], context: int) -> None:
+        self._counts = list(counts)
+        self._turns = [self._turn(*stream, context) for stream in zip(histories, counts, strict=True)]
+        starts = [history.position for history in histories]
+        self.positions = torch.cat([torch.arange(at, at + n) for at, n in zip(starts, counts, strict=True)])
+
+    def _turn(self, history: History, count: int, context: int) -> _Turn:
+        history.make_room(count, context - 1)
+        rows = slice(max(0, history.end - context + 1), history.end + count)
+        back = torch.arange(history.end, rows.stop)[:, None] - torch.arange(rows.start, rows.stop)
+        return _Turn(history, count, rows, (back >= 0) & (back < context))
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """`q`, `k`, `v` [sum(counts), heads, head_dim] -> what each row sees, of the same shape."""
+        parts = (x.split(self._counts) for x in (q, k, v))
+        return torch.cat([self._see(turn, layer, *part) for turn, *part in zip(self._turns, *parts, strict=True)])
+
+    def _see(self, turn: _Turn, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if not turn.count:
+            return q
+        turn.history.write(layer, k, v)
+        keys, values = turn.history.read(layer, turn.rows)
+        seen = F.scaled_dot_product_attention(q.transpose(0, 1)[None], keys[None], values[None], attn_mask=turn.mask)
+        return seen[0].transpose(0, 1)
+
+    def commit(self) -> None:
+        """Count the new rows. Last of all, so that a call that fails has moved no stream."""
+        for turn in self._turns:
+            turn.history.end += turn.count
+            turn.history.position += turn.count
+
+
+class SlidingTransformer(nn.Module):
+    """The blocks, without a norm at the end. `config.positions` is the context: how many rows one sees, itself included."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.blocks = nn.ModuleList(DecoderBlock(config, layer) for layer in range(config.layers))
+
+    def attention(self, histories: Sequence[History], counts: Sequence[int]) -> SlidingAttention:
+        """The attention of a call on `counts[i]` new rows of stream i."""
+        return SlidingAttention(histories, counts, self.config.positions)
+
+    def forward(self, x: Tensor, attention: SlidingAttention) -> Tensor:
+        """[sum(counts), dim] -> [sum(counts), dim]."""
+        rope = rope_at(attention.positions, self.config.head_dim, self.config.rope_theta)
+        for block in self.blocks:
+            x = block(x, rope, attention)
+        return x

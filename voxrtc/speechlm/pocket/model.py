@@ -1,0 +1,143 @@
+"""Pocket-TTS served: the four verbs of `SpeechLM` over `PocketNetwork` (Kyutai; facts from `pocket-tts` 4.0.1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from voxrtc.messages import Sampling
+from voxrtc.speechlm.base import Batch, CacheShape, Frames, Prefix, Prompt, Sampler, SpeechLM
+from voxrtc.speechlm.layers.linear import pack
+from voxrtc.speechlm.pocket import checkpoint
+from voxrtc.speechlm.pocket.config import PocketConfig
+from voxrtc.speechlm.pocket.detokenizer import PocketDetokenizer
+from voxrtc.speechlm.pocket.network import PocketNetwork
+from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer, read_tokenizer
+from voxrtc.speechlm.pocket.voice import VoiceEncoder, read_voice, voice_length
+from voxrtc.speechlm.weights import WeightsError
+
+SAMPLE_RATE, FRAME_RATE = 24_000, 12.5
+LONGEST_VOICE = math.ceil(30 * FRAME_RATE) + 1  # positions there are at least: half a minute, and a beginning before it
+MOST_ROWS = 128  # of a step that is not out of the ordinary
+DEAF = 6  # frames in which a wish to end is not heard: some voices have it before they speak
+FAVOURITES = ("alba", "giovanni", "lola", "juergen", "rafael", "daan", "estelle")  # default voices of the languages
+
+
+def longest(tokens: int) -> int:
+    """Frames that so many tokens of text may take."""
+    return math.ceil((tokens / 3 + 2) * FRAME_RATE)
+
+
+@dataclass
+class PocketStates:
+    """Tables with a row a slot."""
+
+    text: Tensor  # [slots, MAX_TOKENS] ids
+    start: Tensor  # [slots] position of the first of them
+    end: Tensor  # [slots] position behind the last, where the first latent is asked for
+    latent: Tensor  # [slots, latent] the latest, or what stands for none
+    made: Tensor  # [slots] latents
+    after: Tensor  # [slots] latents to be made from the wish to end on
+    left: Tensor  # [slots] of these, still to be made; -1 before the wish
+
+
+class Pocket(SpeechLM):
+    """A voice's part of the cache, the text, then latents until the model wishes to end, and a few more."""
+
+    frame_rate = FRAME_RATE
+    codebooks = 0
+
+    def __init__(self, config: PocketConfig, writer: Writer, voices: dict[str, Path]) -> None:
+        """A model with weights still to be filled; `ready` ends that. `voices` are files by name, at least one."""
+        voice = max(LONGEST_VOICE, *map(voice_length, voices.values()))
+        positions = voice + MAX_TOKENS + 1 + longest(MAX_TOKENS)
+        self.network = PocketNetwork(config, replace(config.decoder, positions=positions))
+        self.detokenizer = PocketDetokenizer(config.codec, config.latent, SAMPLE_RATE)
+        self.encoder, self.writer = VoiceEncoder(config), writer
+        shape = self.network.decoder.config
+        self.cache = CacheShape(shape.layers, shape.kv_heads, shape.head_dim, shape.positions)
+        self.defaults = Sampling(temperature=config.temperature, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
+        self.voices = ("default", *voices)
+        favourite = next((name for name in FAVOURITES if name in voices), next(iter(voices)))
+        self._files = {**voices, "default": voices[favourite]}
+        self._read = cache(lambda path: read_voice(path, shape))
+
+    @classmethod
+    def load(cls, folder: Path) -> Pocket:
+        """Read a checkpoint's folder, like `languages/english` of Kyutai's repositories.
+
+        It holds `model.safetensors`, `tokenizer.json` or `tokenizer.model`, `embeddings/<voice>.safetensors`, and
+        `config.yaml` unless its name is a released checkpoint's. Raises `speechlm.weights.WeightsError`.
+        """
+        config = PocketConfig.load(folder)
+        voices = {path.stem: path for path in sorted((folder / "embeddings").glob("*.safetensors"))}
+        if not voices:
+            raise WeightsError(f"There are no voices in {folder / 'embeddings'}. Check the model's folder.")
+        model = cls(config, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices)
+        model.fill(folder / "model.safetensors")
+        return model
+
+    def fill(self, path: Path) -> None:
+        """Read the weights, and be ready. Raises `speechlm.weights.WeightsError`."""
+        checkpoint.fill(path, self.network, self.detokenizer, self.encoder)
+        self.ready()
+
+    def ready(self) -> None:
+        """From here on weights stay as they are."""
+        for module in (self.network, self.detokenizer, self.encoder):
+            module.requires_grad_(False)
+        pack(self.network, MOST_ROWS, smallest=256 * 256)
+        self.detokenizer.pack()
+
+    def prefix(self, voice: str) -> Prefix:
+        """A voice, read when it is first asked for. Raises `speechlm.weights.WeightsError`."""
+        return self._read(self._files[voice])
+
+    def split(self, text: str) -> list[str]:
+        return self.writer.split(text)
+
+    def preprocess(self, piece: str, voice: str) -> Prompt:
+        prefix, ids = self.prefix(voice), torch.tensor(self.writer.ids(piece))
+        assert len(ids) <= MAX_TOKENS, "a piece comes from `split`"
+        after = self.network.config.frames_after_eos or (5 if len(piece.split()) <= 4 else 3)
+        # One position more, where the first latent is asked for.
+        return Prompt(len(prefix) + len(ids) + 1, longest(len(ids)), (ids, after), prefix)
+
+    def new_states(self, slots: int) -> PocketStates:
+        none = torch.zeros(slots, dtype=torch.long)
+        text, latent = torch.zeros(slots, MAX_TOKENS, dtype=torch.long), torch.zeros(slots, self.network.config.latent)
+        return PocketStates(text, none, none.clone(), latent, none.clone(), none.clone(), none.clone())
+
+    def admit(self, states: PocketStates, slot: int, prompt: Prompt) -> None:
+        ids, after = prompt.data
+        states.text[slot, : len(ids)] = ids
+        states.start[slot], states.end[slot] = prompt.known, prompt.known + len(ids)
+        states.latent[slot] = self.network.begin
+        states.made[slot], states.after[slot], states.left[slot] = 0, after, -1
+
+    def forward(self, batch: Batch, states: PocketStates) -> Tensor:
+        if batch.decode_only and bool((batch.positions >= states.end[batch.slots]).all()):
+            return self.network.trunk(self.network.latent(states.latent[batch.slots]), batch.positions, batch.attention)
+        counts = torch.tensor(batch.counts)
+        rows = batch.slots.repeat_interleave(counts)
+        in_text = batch.positions < states.end[rows]
+        x = torch.empty(len(rows), self.network.decoder.config.dim)
+        read = rows[in_text]
+        x[in_text] = self.network.text(states.text[read, batch.positions[in_text] - states.start[read]])
+        x[~in_text] = self.network.latent(states.latent[rows[~in_text]])
+        return self.network.trunk(x, batch.positions, batch.attention)[counts.cumsum(0) - 1]
+
+    def sample(self, hidden: Tensor, slots: Tensor, states: PocketStates, sampler: Sampler) -> Frames:
+        latents = self.network.head(sampler.normal(self.network.config.latent), hidden)
+        wishes = self.network.ends(hidden) & (states.made[slots] >= DEAF)
+        before = states.left[slots]
+        left = torch.where((before < 0) & wishes, states.after[slots], before)
+        left = torch.where(left > 0, left - 1, left)
+        states.latent[slots], states.left[slots] = latents, left
+        states.made[slots] += 1
+        return Frames(latents, left == 0)
