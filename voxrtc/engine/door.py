@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from statistics import fmean
 
 from voxrtc.engine.sampling import check
+from voxrtc.engine.scheduler import turn
 from voxrtc.engine.stream import State, Stream
 from voxrtc.messages import Failed, Generate, ModelInfo, Queued
 from voxrtc.speechlm.base import InvalidRequest, SpeechLM
@@ -76,7 +77,8 @@ class Door:
         """Tell those who wait where they stand, if that is news to them."""
         streams = list(streams)
         self.look(streams)
-        line = sorted((s for s in streams if s.state is State.WAITING and s.prepared), key=_turn)
+        line = [s for s in streams if s.state is State.WAITING and s.prepared]
+        line.sort(key=lambda s: turn(s.received, s.head_start, s.id))
         turnover = self._line[1]
         for position, stream in enumerate(line, 1):
             notice = Queued(stream=stream.id, position=position, wait=position * turnover)
@@ -113,11 +115,6 @@ class Door:
 def waiting(streams: Iterable[Stream]) -> int:
     """How many have not got in yet."""
     return sum(stream.state is State.WAITING for stream in streams)
-
-
-def _turn(stream: Stream) -> tuple[float, float, str]:
-    """The order in which all policies admit."""
-    return stream.received - stream.head_start, stream.received, stream.id
 
 
 def _is_news(now: float, stream: Stream, notice: Queued) -> bool:

@@ -130,9 +130,13 @@ POLICIES: dict[str, Policy] = {"fifo": fifo, "two_phase": two_phase, "playout": 
 # --- what all policies share -----------------------------------------------------------------------------------------
 
 
+def turn(arrived: float, head_start: float, id: str) -> tuple[float, float, str]:
+    """The order at the door: as they came, but for their head starts."""
+    return arrived - head_start, arrived, id
+
+
 def _by_arrival(streams: Iterable[StreamView]) -> list[StreamView]:
-    """As they came, but for their head starts."""
-    return sorted(streams, key=lambda stream: (stream.arrived - stream.head_start, stream.arrived, stream.id))
+    return sorted(streams, key=lambda stream: turn(stream.arrived, stream.head_start, stream.id))
 
 
 def _plan(
@@ -144,7 +148,7 @@ def _plan(
     admit: int | None = None,
 ) -> StepPlan:
     """The plan that admits from `queue` (at most `admit`), runs all of `inside` in its order, and makes sound of `chunks`."""
-    parts = dict(_prefill(inside, machine.prefill_tokens))
+    parts = _prefill(inside, machine.prefill_tokens)
     parts |= {s.id: 1 for s in inside if _runs(s, machine) or (not rest and _could_run(s))}
     preempt, pages = _preempt(inside, parts, machine)
     prefilling = {s.id for s in inside if s.prefill_left}
@@ -196,14 +200,14 @@ def _admit(queue: Sequence[StreamView], machine: Machine, pages: int, most: int 
     return tuple(admitted)
 
 
-def _prefill(inside: Sequence[StreamView], budget: int) -> tuple[tuple[str, int], ...]:
-    """Prompts of the step, the last one cut where the budget of tokens ends."""
-    parts = []
+def _prefill(inside: Sequence[StreamView], budget: int) -> dict[str, int]:
+    """Prompt tokens of the step by stream, the last one's cut where the budget ends."""
+    parts = {}
     for stream in inside:
         if not stream.evicted and (take := min(stream.prefill_left, budget)):
-            parts.append((stream.id, take))
+            parts[stream.id] = take
             budget -= take
-    return tuple(parts)
+    return parts
 
 
 def _runs(stream: StreamView, machine: Machine) -> bool:

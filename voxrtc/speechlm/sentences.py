@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from voxrtc.speechlm.base import InvalidRequest
 
@@ -19,22 +19,28 @@ def pieces(text: str, fits: Callable[[str], bool]) -> list[str]:
     if not any(map(str.isalnum, text)):
         raise InvalidRequest("There is nothing to say in this text.")
     lines = (" ".join(line.split()) for line in text.splitlines())
-    return [piece for line in lines if line for piece in _pack(_sentences(line), fits)]
+    return [piece for line in lines if line for piece in pack(_parts(line, fits), fits)]
 
 
-def _sentences(line: str) -> list[str]:
-    ends = [match.end() for match in SENTENCE.finditer(line)]
-    return [part for a, b in zip([0, *ends], [*ends, len(line)], strict=True) if (part := line[a:b].strip())]
-
-
-def _pack(sentences: list[str], fits: Callable[[str], bool]) -> list[str]:
+def pack(parts: Iterable[str], fits: Callable[[str], bool]) -> list[str]:
+    """Parts of a text in their order, neighbours joined as long as they still fit together."""
     packed: list[str] = []
-    for part in (part for sentence in sentences for part in _cut(sentence, fits)):
+    for part in parts:
         if packed and fits(joined := f"{packed[-1]} {part}"):
             packed[-1] = joined
         else:
             packed.append(part)
     return packed
+
+
+def _parts(line: str, fits: Callable[[str], bool]) -> Iterator[str]:
+    for sentence in _sentences(line):
+        yield from _cut(sentence, fits)
+
+
+def _sentences(line: str) -> list[str]:
+    ends = [match.end() for match in SENTENCE.finditer(line)]
+    return [part for a, b in zip([0, *ends], [*ends, len(line)], strict=True) if (part := line[a:b].strip())]
 
 
 def _cut(sentence: str, fits: Callable[[str], bool]) -> list[str]:

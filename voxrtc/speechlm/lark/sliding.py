@@ -45,7 +45,7 @@ def push(windows: Sequence[Window], new: Sequence[Tensor]) -> Windows:
     size = windows[0].size
     joined = [torch.cat((window.rows, rows)) for window, rows in zip(windows, new, strict=True)]
     for window, rows in zip(windows, joined, strict=True):
-        window.rows = rows[max(0, len(rows) - size + 1) :]
+        window.rows = rows[max(0, len(rows) - size + 1) :].clone()  # a slice would keep all of `rows` alive
     lengths = tuple(map(len, joined))
     counts = tuple(max(0, n - size + 1) for n in lengths)
     return Windows(torch.cat(joined), _first(lengths, counts), counts, size)

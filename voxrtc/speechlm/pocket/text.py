@@ -15,6 +15,7 @@ from typing import Protocol
 from voxrtc.speechlm.base import InvalidRequest
 from voxrtc.speechlm.pocket.config import TextRules
 from voxrtc.speechlm.pocket.released import BORROWED
+from voxrtc.speechlm.sentences import pack
 from voxrtc.speechlm.weights import WeightsError
 
 MAX_TOKENS = 50
@@ -73,14 +74,7 @@ class Writer:
         clean = self.clean(text)
         if not any(map(str.isalnum, clean)):
             raise InvalidRequest("There is nothing to say in this text. Please enter some words.")
-        pieces: list[str] = []
-        for part in self._fitting(clean, 0):
-            joined = f"{pieces[-1]} {part}" if pieces else part
-            if pieces and self._fits(joined):
-                pieces[-1] = joined
-            else:
-                pieces.append(part)
-        return pieces
+        return pack(self._fitting(clean, 0), self._fits)
 
     def clean(self, text: str) -> str:
         """On one line, with the characters that the model knows."""
