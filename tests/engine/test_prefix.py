@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.test_engine import alone
 from tests.engine.toy import Bench, Toy
-from voxrtc.speechlm.base import Prefix, Prompt
+from voxrtc.speechlm.base import Prefix, Prompt, Utterance
 
 
 class Primed(Toy):
@@ -23,8 +23,8 @@ class Primed(Toy):
         cache, page = bench.worker.cache, bench.worker.cache.table[bench.engine.streams["a"].slot, 0]
         self.prefix = Prefix(*(kind[:, page, :, :6].transpose(1, 2).clone() for kind in (cache.keys, cache.values)))
 
-    def preprocess(self, piece: str, voice: str) -> Prompt:
-        return dataclasses.replace(super().preprocess("hello " + piece, voice), prefix=self.prefix)
+    def preprocess(self, utterance: Utterance) -> Prompt:
+        return dataclasses.replace(super().preprocess(Utterance("hello " + utterance.text)), prefix=self.prefix)
 
 
 @pytest.mark.parametrize("page_size", [4, 8, 128])

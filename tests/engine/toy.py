@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
 from voxrtc.messages import EngineReply, Generate, ModelInfo, Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Detokenizer, Frames, InvalidRequest, Prompt, Sampler, SpeechLM
+from voxrtc.speechlm.base import Batch, CacheShape, Detokenizer, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig, init_weights
 
 INFO = ModelInfo(
@@ -70,8 +70,8 @@ class Toy(SpeechLM):
             raise InvalidRequest("There is nothing to say.")
         return text.split("|")
 
-    def preprocess(self, piece: str, voice: str) -> Prompt:
-        data = torch.tensor(list(piece.encode()))
+    def preprocess(self, utterance: Utterance) -> Prompt:
+        data = torch.tensor(list(utterance.text.encode()))
         return Prompt(length=len(data), max_frames=min(100, 3 * len(data)), data=data)
 
     def new_states(self, slots: int) -> dict[str, Tensor]:

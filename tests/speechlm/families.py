@@ -13,7 +13,7 @@ from torch import Tensor
 from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM
+from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM, Utterance
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
@@ -60,8 +60,8 @@ def limit(model: SpeechLM, frames: int) -> None:
     """From now on `model` speaks at most that many frames a piece."""
     preprocess = model.preprocess
 
-    def short(piece: str, voice: str) -> Prompt:
-        prompt = preprocess(piece, voice)
+    def short(utterance: Utterance) -> Prompt:
+        prompt = preprocess(utterance)
         return replace(prompt, max_frames=min(frames, prompt.max_frames))
 
     model.preprocess = short  # type: ignore[method-assign]

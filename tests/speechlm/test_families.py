@@ -12,7 +12,7 @@ from torch import Tensor
 from tests.engine.toy import Bench
 from tests.speechlm.families import MODELS, limit
 from voxrtc.messages import Cancel, Chunk, Ended, Sampling
-from voxrtc.speechlm.base import Frames, InvalidRequest, Sampler, SpeechLM
+from voxrtc.speechlm.base import Frames, InvalidRequest, Sampler, SpeechLM, Utterance
 
 GREEDY = {"temperature": 0.0, "repetition_penalty": 1.0, "seed": 1}  # which also chooses noise
 RANDOM = {"temperature": 0.7, "top_k": 20, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "seed": 11}
@@ -132,7 +132,7 @@ def test_a_long_text_comes_in_pieces_that_fit(model: SpeechLM) -> None:
     pieces = model.split("The train to the coast leaves at ten. " * 40)
     assert len(pieces) > 1
     for piece in pieces:
-        prompt = model.preprocess(piece, model.voices[0])
+        prompt = model.preprocess(Utterance(piece, model.voices[0]))
         assert 0 < prompt.length and prompt.length + prompt.max_frames <= model.cache.positions
 
 

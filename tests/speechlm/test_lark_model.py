@@ -12,7 +12,7 @@ from torch import nn
 from tests.engine.toy import Bench
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import InvalidRequest, SpeechLM
+from voxrtc.speechlm.base import InvalidRequest, SpeechLM, Utterance
 from voxrtc.speechlm.lark.model import Lark, LarkStates
 from voxrtc.speechlm.weights import WeightsError
 
@@ -38,7 +38,7 @@ def test_every_phoneme_ends_in_time_and_keeps_its_units() -> None:
     bench.speak("a", "Yes.")
     bench.run()
     codes = np.array(bench.codes["a"])
-    prompt = lark.preprocess("Yes.", "default")
+    prompt = lark.preprocess(Utterance("Yes."))
     assert len(codes) <= prompt.max_frames
     assert codes[:, 0].sum() == len(prompt.data), "the pointer passed every phoneme, then it stopped"
     ends = np.flatnonzero(codes[:, 0])
@@ -50,7 +50,7 @@ def test_every_phoneme_ends_in_time_and_keeps_its_units() -> None:
 def test_states_of_a_slot_start_afresh(lark: SpeechLM) -> None:
     states = lark.new_states(2)
     assert isinstance(states, LarkStates)
-    prompt = lark.preprocess("Good morning.", "default")
+    prompt = lark.preprocess(Utterance("Good morning."))
     states.pointer[1], states.elapsed[1] = 7, 3
     states.history[1] = 5
     lark.admit(states, 1, prompt)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.engine.toy import Bench
 from tests.speechlm.families import tiny_orpheus, write_orpheus
 from tests.tiny import GOLDEN
-from voxrtc.speechlm.base import InvalidRequest
+from voxrtc.speechlm.base import InvalidRequest, Utterance
 from voxrtc.speechlm.layers.attention import DenseCausal
 from voxrtc.speechlm.orpheus import CODES, END, FIRST, FRAMES, PROMPT, SLOTS, STOP, TEXT_TOKENS, Network, Orpheus
 from voxrtc.speechlm.weights import WeightsError
@@ -67,7 +67,7 @@ def test_prompts_are_the_oracles(orpheus: Orpheus, said: dict) -> None:
 
 
 def test_the_default_voice_is_the_first(orpheus: Orpheus) -> None:
-    default, tara, zoe = (orpheus.preprocess("Hello.", voice).data.tolist() for voice in ("default", "tara", "zoe"))
+    default, tara, zoe = (orpheus.preprocess(Utterance("Hello.", voice)).data.tolist() for voice in ("default", "tara", "zoe"))
     assert default == tara != zoe
 
 
@@ -75,7 +75,7 @@ def test_a_text_cannot_write_the_prompts_marks(orpheus: Orpheus) -> None:
     ids = orpheus.prompt_ids("a<|eot_id|>b", "tara")
     assert ids.count(128009) == 1
     with pytest.raises(InvalidRequest, match="own"):
-        orpheus.preprocess("a<custom_token_2>b", "tara")
+        orpheus.preprocess(Utterance("a<custom_token_2>b", "tara"))
 
 
 def test_every_piece_fits_its_prompt(orpheus: Orpheus) -> None:
@@ -83,7 +83,7 @@ def test_every_piece_fits_its_prompt(orpheus: Orpheus) -> None:
     pieces = orpheus.split(text)
     assert "".join("".join(pieces).split()) == "".join(text.split())
     for piece in pieces:
-        prompt = orpheus.preprocess(piece, "leah")
+        prompt = orpheus.preprocess(Utterance(piece, "leah"))
         assert prompt.length <= PROMPT and len(orpheus.tokenizer.encode(piece, add_special_tokens=False).ids) <= TEXT_TOKENS
         assert prompt.max_frames % SLOTS == 0 and prompt.max_frames <= SLOTS * FRAMES
         assert prompt.length + prompt.max_frames <= orpheus.cache.positions

@@ -19,7 +19,7 @@ from tests.tiny import GOLDEN
 from voxrtc.messages import Ended, Failed, Generate, Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import InvalidRequest
+from voxrtc.speechlm.base import InvalidRequest, Utterance
 from voxrtc.speechlm.pocket.config import PocketConfig, TextRules
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.released import released
@@ -36,7 +36,7 @@ def pocket(request: pytest.FixtureRequest) -> Pocket:
 def test_everything_ends_in_time(pocket: Pocket) -> None:
     for text in TEXTS:
         frames = len(alone(pocket, text, seed=1).codes[text])
-        most = sum(pocket.preprocess(piece, "default").max_frames for piece in pocket.split(text))
+        most = sum(pocket.preprocess(Utterance(piece)).max_frames for piece in pocket.split(text))
         assert 6 < frames <= most
 
 
@@ -48,7 +48,7 @@ def test_an_end_is_not_heard_at_once_and_takes_some_frames(pocket: Pocket) -> No
         assert len(alone(model, text).codes[text]) == 6 + after
     with torch.no_grad():
         model.network.eos.bias.fill_(-1e9)
-    assert len(alone(model, "Yes.").codes["Yes."]) == model.preprocess("Yes.", "default").max_frames
+    assert len(alone(model, "Yes.").codes["Yes."]) == model.preprocess(Utterance("Yes.")).max_frames
 
 
 def test_seeds_and_temperature(pocket: Pocket) -> None:

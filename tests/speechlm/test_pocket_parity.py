@@ -15,6 +15,7 @@ from tests import tiny
 from tests.speechlm.families import POCKETS
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages import Sampling
+from voxrtc.speechlm.base import Utterance
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.voice import clone, end_on_pause
 from voxrtc.speechlm.weights import WeightsError
@@ -64,7 +65,7 @@ class Given:
 def latents(model: Pocket, text: str, noise: Given, most: int | None = None) -> tuple[Tensor, Tensor]:
     """Hidden states and latents of a piece with the first voice, through the worker's paged cache, at most `most` frames."""
     worker = Worker(model, slots=2, page_size=16)
-    prompt = model.preprocess(text, "someone")
+    prompt = model.preprocess(Utterance(text, "someone"))
     seen: list[Tensor] = []
     sample = model.sample
 
@@ -234,7 +235,7 @@ def test_voices_of_any_length_and_of_older_files(tmp_path: Path) -> None:
     model = Pocket.load(folder)
     assert torch.equal(model.prefix("old").keys, model.prefix("someone").keys)
     assert len(model.prefix("long")) == 200 * len(model.prefix("someone")) > 376
-    worker, prompt = Worker(model, slots=1), model.preprocess("Yes.", "long")
+    worker, prompt = Worker(model, slots=1), model.preprocess(Utterance("Yes.", "long"))
     worker.admit(0, prompt, Sampling(), seed=0, step=0)
     [result] = worker.launch([Task(0, prompt.known, prompt.length - prompt.known, True)]).results()
     assert isinstance(result, tuple) and result[0].isfinite().all()

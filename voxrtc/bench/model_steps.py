@@ -14,7 +14,7 @@ from voxrtc.engine.worker import Chunk, Task, Worker
 from voxrtc.messages import Sampling
 from voxrtc.settings import Settings
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import SpeechLM
+from voxrtc.speechlm.base import SpeechLM, Utterance
 
 BATCHES = (1, 4, 8, 16, 24, 32, 48, 64)
 STEPS, CALLS = 64, 12  # timed, of each size; the median counts
@@ -50,7 +50,7 @@ def model_steps() -> Steps:
 
 
 def _steps(model: SpeechLM, streams: int) -> Steps:
-    worker, prompt = Worker(model, streams), model.preprocess(TEXT, model.voices[0])
+    worker, prompt = Worker(model, streams), model.preprocess(Utterance(TEXT))
     for slot in range(streams):
         worker.admit(slot, prompt, Sampling(), seed=slot, step=0)
         worker.launch([Task(slot, prompt.known, prompt.length - prompt.known, samples=True)])

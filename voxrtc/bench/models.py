@@ -25,7 +25,7 @@ from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
 from voxrtc.messages import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import SpeechLM
+from voxrtc.speechlm.base import SpeechLM, Utterance
 from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.released import released
@@ -83,7 +83,7 @@ class Ours:
         self.costs = Costs(name, streams, model.frame_rate, model.detokenizer.min_chunk)
         pages = streams * -(-model.cache.positions // PAGE_SIZE)  # for all at their longest
         self.worker, self.states = Worker(model, streams, pages), [model.detokenizer.new_state(i) for i in range(streams)]
-        prompt = model.preprocess(model.split(TEXT)[0], "default")
+        prompt = model.preprocess(Utterance(model.split(TEXT)[0]))
         for slot in range(streams):
             self.worker.admit(slot, prompt, Sampling(), seed=slot, step=0)
         self.position = prompt.length
@@ -160,7 +160,7 @@ def _check(model: Pocket, folder: Path) -> str:
     """How far our first latents without noise, and their sound, are from the package's."""
     example = load_file(folder / "example.safetensors")
     worker, state = Worker(model, 1), model.detokenizer.new_state(0)
-    prompt = model.preprocess("x" * 2 * MAX_TOKENS, "default")
+    prompt = model.preprocess(Utterance("x" * 2 * MAX_TOKENS))
     worker.admit(0, prompt, Sampling(temperature=0.0), seed=0, step=0)
     start, count, latents = prompt.known, prompt.length - prompt.known, []
     for _ in example["latents"]:

@@ -40,7 +40,7 @@ from voxrtc.messages import (
     Models,
     Playout,
 )
-from voxrtc.speechlm.base import InvalidRequest, Prompt, pcm16
+from voxrtc.speechlm.base import InvalidRequest, Prompt, Utterance, pcm16
 
 log = logging.getLogger(__name__)
 
@@ -288,7 +288,7 @@ class Engine:
 
         def make() -> tuple[deque[str], Prompt]:
             texts = deque(model.split(request.text)) if rest is None else rest
-            return texts, model.preprocess(texts.popleft(), request.voice)
+            return texts, model.preprocess(Utterance(texts.popleft(), request.voice))
 
         stream.preparing = True
         job = self._prompts.submit(make)

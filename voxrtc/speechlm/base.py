@@ -62,6 +62,32 @@ class Prompt:
 
 
 @dataclass(frozen=True)
+class Clip:
+    """A recording of a voice to speak with."""
+
+    samples: Tensor  # [n] floats, mono, at the rate of the model's detokenizer
+    text: str  # what is said in it; "" where nobody knows
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An earlier piece of the same stream: what was to be said, and the frames [n, width] that were sampled."""
+
+    text: str
+    frames: Tensor
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A piece of text to be spoken, by whom, and after what."""
+
+    text: str
+    voice: str = "default"
+    imitation: Any = None  # what `SpeechLM.clone` made of a recording, to be spoken with instead of `voice`
+    before: tuple[Turn, ...] = ()  # only for models that `remember`
+
+
+@dataclass(frozen=True)
 class Batch:
     """The tokens of one step: for each of n streams the next `counts[i]` positions, one stream after the other."""
 
@@ -135,14 +161,19 @@ class SpeechLM(ABC):
     defaults: Sampling  # every field set
     voices: tuple[str, ...]
     detokenizer: Detokenizer
+    remembers = False  # whether a piece's prompt needs the stream's earlier `Turn`s, so that it waits until they are spoken
 
     @abstractmethod
     def split(self, text: str) -> list[str]:
         """Text of any length -> pieces that fit one prompt each, in order, nothing dropped. Raises `InvalidRequest`."""
 
     @abstractmethod
-    def preprocess(self, piece: str, voice: str) -> Prompt:
+    def preprocess(self, utterance: Utterance) -> Prompt:
         """A piece -> its prompt. May be slow: runs off the step loop, on one thread. Raises `InvalidRequest`."""
+
+    def clone(self, clip: Clip) -> Any:
+        """A recording -> what `Utterance.imitation` takes. May be slow, like `preprocess`. Raises `InvalidRequest`."""
+        raise InvalidRequest("This model speaks with its own voices only. Please choose one of them.")
 
     @abstractmethod
     def new_states(self, slots: int) -> Any:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from voxrtc.messages import Sampling
 from voxrtc.speechlm import sentences
-from voxrtc.speechlm.base import Batch, CacheShape, Detokenizer, Frames, InvalidRequest, Prompt, Sampler, SpeechLM
+from voxrtc.speechlm.base import Batch, CacheShape, Detokenizer, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.codecs.streams import StreamState
 from voxrtc.speechlm.layers.attention import Attention
@@ -125,7 +125,8 @@ class Orpheus(SpeechLM):
     def split(self, text: str) -> list[str]:
         return sentences.pieces(text, lambda piece: len(self._text_ids(piece)) <= TEXT_TOKENS)
 
-    def preprocess(self, piece: str, voice: str) -> Prompt:
+    def preprocess(self, utterance: Utterance) -> Prompt:
+        piece, voice = utterance.text, utterance.voice
         name = self.voices[1] if voice == "default" else voice
         ids = self.prompt_ids(piece, name)
         if max(ids[1:-4]) >= TEXT_IDS:

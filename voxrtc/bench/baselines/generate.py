@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from voxrtc.speechlm.base import CacheShape
+from voxrtc.speechlm.base import CacheShape, Utterance
 from voxrtc.speechlm.lark.model import ADVANCE, UNITS, Lark
 from voxrtc.speechlm.lark.network import LarkNetwork
 
@@ -44,7 +44,7 @@ class DenseCache:
 @torch.inference_mode()
 def frames(lark: Lark, piece: str) -> Iterator[tuple[Tensor, bool]]:
     """The frames [codebooks] of a piece, greedily, each with whether it is the last."""
-    network, prompt = lark.network, lark.preprocess(piece, lark.voices[0])
+    network, prompt = lark.network, lark.preprocess(Utterance(piece))
     ids, cache = prompt.data, DenseCache(lark.cache)
     windows = network.windows(ids[None], torch.arange(len(ids))[None])[0]
     codes, pointer, elapsed = network.start_codes(), 0, 0

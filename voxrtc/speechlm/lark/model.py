@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Frames, InvalidRequest, Prompt, Sampler, SpeechLM
+from voxrtc.speechlm.base import Batch, CacheShape, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.lark import text
 from voxrtc.speechlm.lark.detokenizer import LarkDetokenizer
 from voxrtc.speechlm.lark.network import LarkConfig, LarkNetwork
@@ -64,7 +64,8 @@ class Lark(SpeechLM):
     def split(self, text_: str) -> list[str]:
         return text.split(text_)
 
-    def preprocess(self, piece: str, voice: str) -> Prompt:
+    def preprocess(self, utterance: Utterance) -> Prompt:
+        piece = utterance.text
         ids = text.phonemize(piece)
         if not 0 < len(ids) <= self.max_phonemes:
             raise InvalidRequest(f"“{piece[:40]}” has {len(ids)} sounds; a piece may have 1 to {self.max_phonemes}.")

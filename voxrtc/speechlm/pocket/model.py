@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Frames, Prefix, Prompt, Sampler, SpeechLM
+from voxrtc.speechlm.base import Batch, CacheShape, Frames, Prefix, Prompt, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.layers.linear import pack
 from voxrtc.speechlm.pocket import checkpoint
 from voxrtc.speechlm.pocket.config import PocketConfig
@@ -101,10 +101,10 @@ class Pocket(SpeechLM):
     def split(self, text: str) -> list[str]:
         return self.writer.split(text)
 
-    def preprocess(self, piece: str, voice: str) -> Prompt:
-        prefix, ids = self.prefix(voice), torch.tensor(self.writer.ids(piece))
+    def preprocess(self, utterance: Utterance) -> Prompt:
+        prefix, ids = self.prefix(utterance.voice), torch.tensor(self.writer.ids(utterance.text))
         assert len(ids) <= MAX_TOKENS, "a piece comes from `split`"
-        after = self.network.config.frames_after_eos or (5 if len(piece.split()) <= 4 else 3)
+        after = self.network.config.frames_after_eos or (5 if len(utterance.text.split()) <= 4 else 3)
         # One position more, where the first latent is asked for.
         return Prompt(len(prefix) + len(ids) + 1, longest(len(ids)), (ids, after), prefix)
 
