@@ -14,10 +14,13 @@ from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.codecs.mimi_files import load_mimi, mimi_config
+from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
+from voxrtc.speechlm.weights import read_folder, read_json
 
 POCKETS = ("plain", "drifting", "pointwise")
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
@@ -37,6 +40,12 @@ def tiny_orpheus(folder: Path) -> Orpheus:
 def tiny_pocket(name: str) -> Pocket:
     """One of `POCKETS`, from the checkpoint that the package made."""
     return Pocket.load(GOLDEN / "pocket" / "languages" / name)
+
+
+def tiny_mimi(folder: Path) -> MimiTokens:
+    """From the tiny checkpoint in transformers' layout."""
+    write("mimi", folder)
+    return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder)
 
 
 def lark(folder: Path) -> SpeechLM:
@@ -77,7 +86,7 @@ MODELS: dict[str, Callable[[Path], SpeechLM]] = {
 def pocket_voice(name: str, folder: Path) -> Voice:
     """The detokenizer of a tiny Pocket-TTS."""
     model = tiny_pocket(name)
-    return Voice(model.detokenizer, latent=model.network.config.latent)
+    return Voice(model.detokenizer, latent=model.network.config.latent, noise=False)
 
 
 def random_lark() -> dict[str, Tensor]:
@@ -95,11 +104,12 @@ def random_lark() -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Voice:
-    """A detokenizer, and the sizes of its codebooks; or how wide its latents are, from which it makes sound without noise."""
+    """A detokenizer, and the sizes of its codebooks or how wide its latents are; `noise`: it draws some, by its seed."""
 
     detokenizer: Detokenizer
     sizes: tuple[int, ...] = ()
     latent: int = 0
+    noise: bool = True
 
     def utterance(self, frames: int, seed: int = 0) -> Tensor:
         """Random codes [frames, codebooks], or latents [frames, latent]."""
@@ -115,6 +125,7 @@ class Voice:
 
 DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "lark": lambda folder: Voice(LarkDetokenizer(random_lark()), (2, 512, 512, 512, 512, 512, 256)),
+    "mimi": lambda folder: Voice(tiny_mimi(folder), (2048,) * 32, noise=False),
     "snac": lambda folder: Voice(Snac.load(write("snac", folder)), (4096,) * 7),
     "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
     **{f"pocket-{name}": partial(pocket_voice, name) for name in POCKETS},

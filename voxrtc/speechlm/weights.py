@@ -124,10 +124,10 @@ class Checkpoint:
     What is wrong is collected, so that one error can name it all: `finish`.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Reads the file. Raises `WeightsError`."""
+    def __init__(self, path: Path, tensors: dict[str, Tensor] | None = None) -> None:
+        """Reads the file, unless its `tensors` were read already. Raises `WeightsError`."""
         self.path = path
-        self._left = read_safetensors(path)
+        self._left = read_safetensors(path) if tensors is None else tensors
         self._faults: list[str] = []
 
     def take(self, name: str, *shape: int) -> Tensor:
