@@ -17,6 +17,7 @@ from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM, Utterance
 from voxrtc.speechlm.codecs.mimi_files import load_mimi, mimi_config
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac
+from voxrtc.speechlm.csm.model import Csm, CsmDetokenizer
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
@@ -35,6 +36,11 @@ def write_orpheus(folder: Path) -> Path:
 def tiny_orpheus(folder: Path) -> Orpheus:
     """From a folder that `write_orpheus` wrote."""
     return Orpheus.load(folder, VOICES)
+
+
+def tiny_csm(folder: Path) -> Csm:
+    """From a folder that `write("csm", folder)` wrote."""
+    return Csm.load(folder, ("0", "1", "7"))
 
 
 def tiny_pocket(name: str) -> Pocket:
@@ -60,6 +66,13 @@ def brief_orpheus(folder: Path) -> SpeechLM:
     return model
 
 
+def brief_csm(folder: Path) -> SpeechLM:
+    """The tiny one, which finds no end either, of nine frames at most."""
+    model = tiny_csm(write("csm", folder))
+    limit(model, 9)
+    return model
+
+
 def pocket(name: str, folder: Path) -> SpeechLM:
     """One of `POCKETS`."""
     return tiny_pocket(name)
@@ -79,6 +92,7 @@ def limit(model: SpeechLM, frames: int) -> None:
 MODELS: dict[str, Callable[[Path], SpeechLM]] = {
     "lark": lark,
     "orpheus": brief_orpheus,
+    "csm": brief_csm,
     **{f"pocket-{name}": partial(pocket, name) for name in POCKETS},
 }
 
@@ -126,6 +140,7 @@ class Voice:
 DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "lark": lambda folder: Voice(LarkDetokenizer(random_lark()), (2, 512, 512, 512, 512, 512, 256)),
     "mimi": lambda folder: Voice(tiny_mimi(folder), (2048,) * 32, noise=False),
+    "csm": lambda folder: Voice(CsmDetokenizer(tiny_mimi(folder)), (2048,) * 32, noise=False),
     "snac": lambda folder: Voice(Snac.load(write("snac", folder)), (4096,) * 7),
     "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
     **{f"pocket-{name}": partial(pocket_voice, name) for name in POCKETS},
