@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from tests.engine.toy import Bench
 from tests.speechlm.families import tiny_csm
 from tests.tiny import GOLDEN, noise, write
-from voxrtc.speechlm.base import Clip, InvalidRequest, Turn, Utterance
-from voxrtc.speechlm.csm.model import FRAMES, OWN, TEXT_TOKENS, Csm
+from voxrtc.speechlm.base import Clip, Utterance
+from voxrtc.speechlm.csm.model import Csm
 from voxrtc.speechlm.layers.attention import DenseCausal
 
 PROMPTS = json.loads((GOLDEN / "csm" / "prompts.json").read_text())

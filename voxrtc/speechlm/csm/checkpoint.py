@@ -22,7 +22,7 @@ TABLE, TIED = "depth_decoder.model.embed_tokens.weight", "backbone_model.embed_t
 
 
 def load(folder: Path, dtype: torch.dtype) -> tuple[Network, MimiTokens]:
-    """Decoders in `dtype` and codec of a folder that transformers' `CsmForConditionalGeneration` saved. Raises `WeightsError`."""
+    """Decoders in `dtype`, and codec, of a folder like `sesame/csm-1b`. Raises `WeightsError`."""
     config = csm_config(read_json(folder / "config.json"))
     tensors = read_folder(folder, index=INDEX) if (folder / INDEX).exists() else read_folder(folder)
     codec = load_mimi(config.codec, tensors_under(tensors, CODEC), folder)

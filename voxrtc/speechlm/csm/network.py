@@ -82,7 +82,7 @@ class Network(nn.Module):
         return self.backbone(x, positions, attention)
 
     def frame(self, hidden: Tensor, sampler: Sampler, recent: Tensor) -> Tensor:
-        """Hidden states [n, dim], and the codes that each stream had [n, any, books] (-1: none) -> a frame of each [n, books]."""
+        """Hidden states [n, dim] -> a frame each [n, books]; `recent` [n, any, books] are codes before it (-1: none)."""
         codes = [sampler(self.head(hidden), 0, recent[..., 0])]
         places = torch.arange(self.config.books, device=hidden.device).expand(len(hidden), -1)
         attention = self.depth.begin(len(hidden), hidden)
