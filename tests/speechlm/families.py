@@ -67,9 +67,9 @@ def brief_orpheus(folder: Path) -> SpeechLM:
 
 
 def brief_csm(folder: Path) -> SpeechLM:
-    """The tiny one, which finds no end either, of nine frames at most."""
+    """The tiny one, which finds no end either, of twelve frames at most."""
     model = tiny_csm(write("csm", folder))
-    limit(model, 9)
+    limit(model, 12)
     return model
 
 

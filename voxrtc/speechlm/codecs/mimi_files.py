@@ -27,6 +27,12 @@ USUAL = {
     "trim_right_ratio": 1.0, "hidden_act": "gelu", "attention_bias": False,
 }  # fmt: skip
 FRAME_RATE = 12.5
+RELEASED = {  # of `kyutai/mimi`, for files without a configuration beside them
+    "sampling_rate": 24_000, "hidden_size": 512, "num_filters": 64, "upsampling_ratios": [8, 6, 5, 4], "kernel_size": 7,
+    "last_kernel_size": 3, "residual_kernel_size": 3, "compress": 2, "num_hidden_layers": 8, "num_attention_heads": 8,
+    "num_key_value_heads": 8, "intermediate_size": 2048, "sliding_window": 250, "rope_theta": 10_000.0, "norm_eps": 1e-5,
+    "num_quantizers": 32, "num_semantic_quantizers": 1, "codebook_size": 2048, "codebook_dim": 256,
+}  # fmt: skip
 
 KYUTAI = (("conv.conv.", "conv."), ("convtr.convtr.", "convtr."), (".in_proj_weight", ".in_proj.weight"))
 TRANSFORMERS = (

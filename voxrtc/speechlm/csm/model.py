@@ -85,14 +85,14 @@ class Csm(SpeechLM):
         speaker = self.voices[1] if utterance.voice == "default" else utterance.voice
         own = self.writer.text(utterance.text, speaker)
         assert len(own) <= OWN, f"{len(own)} positions in a piece"
-        whole = join([*self._context(utterance, speaker), own])
         frames = min(FRAMES, FRAMES_AT_LEAST + FRAMES_A_TOKEN * len(own))
+        whole = join([*self._context(utterance, speaker, self.cache.positions - frames - len(own)), own])
         return Prompt(length=len(whole), max_frames=frames, data=whole)
 
-    def _context(self, utterance: Utterance, speaker: str) -> list[Written]:
-        """The recording, and of the turns since the latest that fit."""
+    def _context(self, utterance: Utterance, speaker: str, room: int) -> list[Written]:
+        """The recording, and of the turns since the latest that fit into `room` positions with it."""
         first = [] if utterance.imitation is None else [self.writer.said(utterance.imitation, speaker)]
-        room, kept = self._memory - sum(map(len, first)), []
+        room, kept = room - sum(map(len, first)), []
         for turn in reversed(utterance.before):
             written = self.writer.said(turn, speaker)
             room -= len(written)

@@ -15,6 +15,9 @@ from voxrtc.speechlm.base import Sampler
 from voxrtc.speechlm.csm.config import CsmConfig
 from voxrtc.speechlm.layers.attention import Attention
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig
+from voxrtc.speechlm.layers.linear import pack
+
+MOST_ROWS = 128  # of a step that is not out of the ordinary
 
 
 class FrameAttention:
@@ -75,19 +78,35 @@ class Network(nn.Module):
         starts = torch.arange(0, config.books * config.rows, config.rows, device="cpu")  # real also where the rest is "meta"
         self.register_buffer("starts", starts, persistent=False)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of hidden states. Big weights may be of a smaller one."""
+        return self.backbone.norm.weight.dtype
+
+    def pack(self) -> None:
+        """Make it fast on a CPU. After its weights are filled.
+
+        Weights that are bfloat16 stay so where that saves reading; what is computed from them is float32, in which the
+        engine's attention works there.
+        """
+        pack(self, MOST_ROWS)
+        for module in self.modules():
+            if isinstance(module, nn.RMSNorm | nn.Linear):  # the latter where there is no oneDNN
+                module.float()
+
     def forward(self, text: Tensor, codes: Tensor, positions: Tensor, attention: Attention) -> Tensor:
         """Positions of text (ids [n]; -1 where it is a frame) or a frame (`codes` [n, books]) -> hidden states [n, dim]."""
         frames = F.embedding_bag(codes + self.starts, self.codes.weight, mode="sum")
         x = torch.where((text >= 0)[:, None], self.texts(text.clamp(min=0)), frames)
-        return self.backbone(x, positions, attention)
+        return self.backbone(x.to(self.dtype), positions, attention)
 
     def frame(self, hidden: Tensor, sampler: Sampler, recent: Tensor) -> Tensor:
         """Hidden states [n, dim] -> a frame each [n, books]; `recent` [n, any, books] are codes before it (-1: none)."""
         codes = [sampler(self.head(hidden), 0, recent[..., 0])]
         places = torch.arange(self.config.books, device=hidden.device).expand(len(hidden), -1)
         attention = self.depth.begin(len(hidden), hidden)
-        x, at = torch.stack((hidden, self.codes(codes[0])), dim=1), places[:, :2]
+        x, at = torch.stack((hidden, self.codes(codes[0]).to(self.dtype)), dim=1), places[:, :2]
         for book, head in enumerate(self.depth.heads, 1):
             codes.append(sampler(head(self.depth(x, at, attention)), book, recent[..., book]))
-            x, at = self.codes(codes[book] + self.starts[book])[:, None], places[:, book + 1 : book + 2]
+            x, at = self.codes(codes[book] + self.starts[book]).to(self.dtype)[:, None], places[:, book + 1 : book + 2]
         return torch.stack(codes, dim=1)
