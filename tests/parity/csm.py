@@ -42,6 +42,7 @@ def record(golden: Path) -> None:
     """Prompts of 20 texts; scores of both decoders and 64 frames of greedy speech, alone and after a recording."""
     keep = golden / "csm"
     model = resaved(CsmForConditionalGeneration(CONFIG), keep, shard="8MB")
+    rename_shards(keep)
     bpe.train(TEXTS, SPECIAL, {}, "<|begin_of_text|> $A <|end_of_text|>").save(str(keep / "tokenizer.json"), pretty=False)
     tokenizer = AutoTokenizer.from_pretrained(keep, pad_token="<|end_of_text|>")
     told = [
@@ -71,6 +72,14 @@ def record(golden: Path) -> None:
         },
         keep / "golden.safetensors",
     )
+
+
+def rename_shards(keep: Path) -> None:
+    """As in Sesame's repository, where the usual name was taken."""
+    for name in ("manifest.json", "model.safetensors.index.json"):
+        told = (keep / name).read_text().replace('"model-', '"transformers-')
+        (keep / name).unlink()
+        (keep / name.replace("model.safetensors", "transformers.safetensors")).write_text(told)
 
 
 def framed(speaker: str, text: str) -> str:

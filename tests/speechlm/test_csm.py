@@ -16,6 +16,7 @@ from tests.engine.toy import Bench
 from tests.speechlm.families import tiny_csm
 from tests.tiny import GOLDEN, noise, write
 from voxrtc.speechlm.base import Clip, InvalidRequest, Prompt, Turn, Utterance
+from voxrtc.speechlm.csm.checkpoint import INDEX
 from voxrtc.speechlm.csm.config import csm_config
 from voxrtc.speechlm.csm.model import FRAMES, OWN, TEXT_TOKENS, Csm
 from voxrtc.speechlm.layers.attention import DenseCausal, pairs_from_halves
@@ -218,7 +219,7 @@ def test_what_cannot_be_imitated_is_told(csm: Csm, clip: Clip, told: str) -> Non
 
 def rewritten(folder: Path, out: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
     """The tiny checkpoint in one file, changed."""
-    tensors = read_folder(folder)
+    tensors = read_folder(folder, index=INDEX)
     change(tensors)
     save_file(tensors, out / "model.safetensors")
     for name in ("config.json", "tokenizer.json"):
@@ -251,11 +252,15 @@ def test_the_shared_table_is_read_under_either_name(csm: Csm, folder: Path, tmp_
     assert torch.equal(scores(tiny_csm(rewritten(folder, tmp_path, twice))), scores(csm))
 
 
-def test_shards_are_read_under_the_name_of_the_repository(csm: Csm, folder: Path, tmp_path: Path) -> None:
-    """Where `model.safetensors` beside them is something else."""
+def test_what_sesames_repository_has_beside_the_shards_does_not_matter(csm: Csm, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "model.safetensors.index.json").rename(tmp_path / "transformers.safetensors.index.json")
     save_file({"something": torch.zeros(1)}, tmp_path / "model.safetensors")
+    assert torch.equal(scores(tiny_csm(tmp_path)), scores(csm))
+
+
+def test_shards_are_read_under_their_usual_name(csm: Csm, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / INDEX).rename(tmp_path / "model.safetensors.index.json")
     assert torch.equal(scores(tiny_csm(tmp_path)), scores(csm))
 
 

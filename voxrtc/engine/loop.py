@@ -324,7 +324,8 @@ class Engine:
             return
         stream.slot, stream.prepared = self._slots.pop(), None
         model = self.worker.model
-        state, kept = model.detokenizer.new_state(stream.seed + stream.frames), [] if model.remembers else None
+        state = model.detokenizer.new_state(stream.seed + stream.frames)
+        kept: list[Tensor] | None = [] if model.remembers else None
         stream.piece = Piece(stream.text, prompt, state, prompt.known, kept=kept)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
