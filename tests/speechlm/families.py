@@ -23,6 +23,7 @@ from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.weights import read_folder, read_json
 
+HOST = torch.device("cpu")
 POCKETS = ("plain", "drifting", "pointwise")
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 
@@ -38,9 +39,9 @@ def tiny_orpheus(folder: Path) -> Orpheus:
     return Orpheus.load(folder, VOICES)
 
 
-def tiny_csm(folder: Path) -> Csm:
+def tiny_csm(folder: Path, dtype: torch.dtype = torch.float32) -> Csm:
     """From a folder that `write("csm", folder)` wrote."""
-    return Csm.load(folder, ("0", "1", "7"))
+    return Csm.load(folder, ("0", "1", "7"), HOST, dtype)
 
 
 def tiny_pocket(name: str) -> Pocket:
@@ -51,7 +52,7 @@ def tiny_pocket(name: str) -> Pocket:
 def tiny_mimi(folder: Path) -> MimiTokens:
     """From the tiny checkpoint in transformers' layout."""
     write("mimi", folder)
-    return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder)
+    return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder, HOST)
 
 
 def lark(folder: Path) -> SpeechLM:

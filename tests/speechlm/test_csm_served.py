@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.api.test_recording import file, tone
 from tests.speechlm.test_orpheus_served import serving, speak
 from tests.tiny import write
 
@@ -28,5 +29,10 @@ async def test_csm_speaks_over_http(tmp_path: Path) -> None:
             sound = np.frombuffer(answer.content, "<i2")
             assert len(sound) > 50 * FRAME and len(sound) % FRAME == 0 and np.abs(sound).max() > 300
         assert len(answers[2].content) > 1.5 * len(answers[1].content)
+        recording = {"input": "Hello there.", "response_format": "pcm", "ref_audio": file(tone(2.0)), "ref_text": "La."}
+        imitated = await http.post("/v1/audio/speech", json=recording)
+        assert imitated.status_code == 200 and len(imitated.content) % (2 * FRAME) == 0
+        untold = await http.post("/v1/audio/speech", json={**recording, "ref_text": ""})
+        assert untold.status_code == 400 and "give its text" in untold.json()["error"]["message"]
         unknown = await speak(http, "csm", "Hello there.", "alloy")
         assert unknown.status_code == 400 and "3" in unknown.json()["error"]["message"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.speechlm.families import tiny_mimi
+from tests.speechlm.families import HOST, tiny_mimi
 from tests.tiny import GOLDEN, noise, write
 from voxrtc.speechlm.codecs.mimi_files import load_mimi, mimi_config
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
@@ -87,7 +87,7 @@ def test_kyutais_own_file_is_the_same_mimi(mimi: MimiTokens, folder: Path, golde
     tensors = to_kyutai(read_folder(folder), mimi.config.codec.transformer.head_dim)
     assert "decoder_transformer.transformer.layers.0.self_attn.in_proj_weight" in tensors
     assert "encoder.model.1.block.1.conv.conv.weight" in tensors and "upsample.convtr.convtr.convtr.weight" in tensors
-    own = load_mimi(mimi.config, tensors, folder)
+    own = load_mimi(mimi.config, tensors, folder, HOST)
     assert torch.equal(whole(own, golden["codes"]), whole(mimi, golden["codes"]))
     assert torch.equal(own.encode(golden["samples"]), mimi.encode(golden["samples"]))
 
@@ -96,9 +96,9 @@ def test_a_broken_checkpoint_is_told_by_name(folder: Path) -> None:
     tensors = read_folder(folder)
     del tensors["decoder_transformer.layers.1.self_attn.k_proj.weight"]
     with pytest.raises(WeightsError, match=r"decoder_transformer\.transformer\.layers\.1\.self_attn\.in_proj\.weight is"):
-        load_mimi(mimi_config(CONFIG), tensors, folder)
+        load_mimi(mimi_config(CONFIG), tensors, folder, HOST)
     with pytest.raises(WeightsError, match="surplus extra"):
-        load_mimi(mimi_config(CONFIG), {**read_folder(folder), "extra": torch.zeros(1)}, folder)
+        load_mimi(mimi_config(CONFIG), {**read_folder(folder), "extra": torch.zeros(1)}, folder, HOST)
     with pytest.raises(WeightsError, match="use_conv_shortcut"):
         mimi_config({**CONFIG, "use_conv_shortcut": True})
     with pytest.raises(WeightsError, match="codebook_size"):

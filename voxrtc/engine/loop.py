@@ -16,12 +16,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import Door, Stays
+from voxrtc.engine.imitations import Imitations
 from voxrtc.engine.scheduler import Policy, StepPlan, playout
 from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, machine, stats, view
 from voxrtc.engine.stream import Piece, State, Stream
@@ -86,6 +88,7 @@ class Engine:
         self._detokenizing = False
         self._on_crash = on_crash
         self._prompts, self._codec = executor("prompts"), executor("detokenizer")
+        self._imitations = Imitations(worker.model, executor("imitations"))
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._stopping = False
 
@@ -115,6 +118,7 @@ class Engine:
         self._thread.join()
         self._prompts.shutdown(cancel_futures=True)
         self._codec.shutdown(cancel_futures=True)
+        self._imitations.stop()
 
     def submit(self, request: EngineRequest, reply: Reply) -> None:
         """Hand in a request. `reply` is called on the engine's thread and must not block."""
@@ -283,17 +287,30 @@ class Engine:
         seed = request.sampling.seed
         stream = Stream(request, reply, at, random.getrandbits(62) if seed is None else seed)
         self.streams[stream.id] = stream
+        if request.reference:
+            self._imitations.make(request.reference, lambda done: self._inbox.put(partial(self._imitated, stream, done)))
+        else:
+            self._prepare(stream)
+
+    def _imitated(self, stream: Stream, done: Future[Any]) -> None:
+        if stream.over:
+            return
+        if error := done.exception():
+            self._fail(stream, error)
+            return
+        stream.imitation = done.result()
         self._prepare(stream)
 
     def _prepare(self, stream: Stream) -> None:
         """Have the next piece's prompt made."""
-        model, request, before = self.worker.model, stream.request, tuple(stream.spoken)
-        rest = None if stream.pieces is None else deque(stream.pieces)
+        model, request = self.worker.model, stream.request
+        rest, imitation = None if stream.pieces is None else deque(stream.pieces), stream.imitation
+        before = tuple(stream.spoken)
 
         def make() -> tuple[deque[str], str, Prompt]:
             texts = deque(model.split(request.text)) if rest is None else rest
             text = texts.popleft()
-            return texts, text, model.preprocess(Utterance(text, request.voice, before=before))
+            return texts, text, model.preprocess(Utterance(text, request.voice, imitation, before))
 
         stream.preparing = True
         job = self._prompts.submit(make)

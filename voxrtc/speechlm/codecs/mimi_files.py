@@ -101,7 +101,7 @@ def _mimi_config(config: Mapping[str, Any]) -> MimiTokensConfig:
     return MimiTokensConfig(config["sampling_rate"], MimiConfig(upsample, transformer, seanet), quantizer)
 
 
-def load_mimi(config: MimiTokensConfig, tensors: dict[str, Tensor], source: Path) -> MimiTokens:
+def load_mimi(config: MimiTokensConfig, tensors: dict[str, Tensor], source: Path, device: torch.device) -> MimiTokens:
     """A Mimi of float32 `tensors` in either layout, ready to serve; `source` is what errors name. Raises `WeightsError`."""
     own = any(name.startswith("encoder.model.") for name in tensors)
     file = Checkpoint(source, _from_kyutai(tensors) if own else _from_transformers(tensors, config.codec))
@@ -110,7 +110,7 @@ def load_mimi(config: MimiTokensConfig, tensors: dict[str, Tensor], source: Path
     fill_decoder(mimi.decoder, file, "")
     fill_encoder(mimi.encoder, file, "")
     file.finish()
-    mimi.pack()
+    mimi.to(device).pack()
     return mimi
 
 

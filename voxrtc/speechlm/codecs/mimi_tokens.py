@@ -48,7 +48,9 @@ class MimiTokens(nn.Module, Detokenizer):
         self.encoder = MimiEncoder(config.codec, config.quantizer.features)
 
     def pack(self) -> None:
-        """Make decoding fast. After the weights are filled."""
+        """Make decoding fast, on a CPU. After the weights are filled."""
+        if self.quantizer.entries.device.type != "cpu":
+            return
         for part in (self.quantizer, self.decoder):
             pack(part, most=1)
         for frames in WARM_UP:  # each layer meets other numbers of rows, so their kernels are made by working

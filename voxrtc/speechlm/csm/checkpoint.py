@@ -35,22 +35,22 @@ TORCHTUNES = {
 }  # fmt: skip
 
 
-def load(folder: Path, dtype: torch.dtype) -> tuple[Network, MimiTokens]:
+def load(folder: Path, device: torch.device, dtype: torch.dtype) -> tuple[Network, MimiTokens]:
     """Decoders in `dtype`, and codec, of a folder like `sesame/csm-1b`. Raises `WeightsError`."""
     config = csm_config(read_json(folder / "config.json"))
     tensors = read_folder(folder, index=INDEX) if (folder / INDEX).exists() else read_folder(folder)
     if "audio_head" in tensors:
-        tensors, codec = _from_sesame(tensors, config), _mimi(folder / "mimi")
+        tensors, codec = _from_sesame(tensors, config), _mimi(folder / "mimi", device)
     else:
-        codec = load_mimi(config.codec, tensors_under(tensors, CODEC), folder)
+        codec = load_mimi(config.codec, tensors_under(tensors, CODEC), folder, device)
     own = {name: tensors.pop(name).to(dtype) for name in list(tensors) if not name.startswith(CODEC)}
-    return load_network(config, own, folder), codec
+    return load_network(config, own, folder, device), codec
 
 
-def _mimi(folder: Path) -> MimiTokens:
+def _mimi(folder: Path, device: torch.device) -> MimiTokens:
     if (folder / MIMI).exists():
-        return load_mimi(mimi_config(RELEASED), read_safetensors(folder / MIMI), folder / MIMI)
-    return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder)
+        return load_mimi(mimi_config(RELEASED), read_safetensors(folder / MIMI), folder / MIMI, device)
+    return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder, device)
 
 
 def _from_sesame(tensors: dict[str, Tensor], config: CsmConfig) -> dict[str, Tensor]:
@@ -69,15 +69,15 @@ def _from_sesame(tensors: dict[str, Tensor], config: CsmConfig) -> dict[str, Ten
     return renamed
 
 
-def load_network(config: CsmConfig, tensors: dict[str, Tensor], folder: Path) -> Network:
-    """The decoders, packed. `folder` is what errors name. Raises `WeightsError`."""
+def load_network(config: CsmConfig, tensors: dict[str, Tensor], folder: Path, device: torch.device) -> Network:
+    """The decoders, ready to serve. `folder` is what errors name. Raises `WeightsError`."""
     with torch.device("meta"):
         network = Network(config)
     if TIED in tensors:  # one tensor, written under either name or both
         tensors.setdefault(TABLE, tensors.pop(TIED))
     _separate(tensors, config)
     load_module(network, tensors, folder, _table(config))
-    network.requires_grad_(False).pack()
+    network.requires_grad_(False).to(device).pack()
     return network
 
 

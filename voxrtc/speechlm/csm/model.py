@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -29,6 +30,7 @@ from voxrtc.speechlm.csm import checkpoint
 from voxrtc.speechlm.csm.network import Network
 from voxrtc.speechlm.csm.prompt import Writer, Written, join
 
+HOST = torch.device("cpu")
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 FRAMES = 375  # of a piece at most: 30 s. A model that does not find its end is stopped in proportion to the text
 FRAMES_AT_LEAST, FRAMES_A_TOKEN = 50, 6
@@ -65,17 +67,18 @@ class Csm(SpeechLM):
         self.codebooks = network.config.books
         self.frame_rate = codec.sample_rate / codec.samples_per_group
         self.voices = ("default", *voices)  # the first of them, for a listener who asked for none
+        self.device = network.starts.device
         shape = network.config.backbone
         self.cache = CacheShape(shape.layers, shape.kv_heads, shape.head_dim, shape.positions)
         self._memory = shape.positions - OWN - FRAMES  # positions that may stand before a piece's own text
 
     @classmethod
-    def load(cls, folder: Path, voices: Sequence[str], dtype: torch.dtype = torch.float32) -> Csm:
+    def load(cls, folder: Path, voices: Sequence[str], device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Csm:
         """Read a folder like `sesame/csm-1b`; see `checkpoint.load`.
 
         `dtype` is that of the two decoders; Mimi stays in float32. Raises `WeightsError`.
         """
-        network, codec = checkpoint.load(folder, dtype)
+        network, codec = checkpoint.load(folder, device, dtype)
         return cls(network, Writer.load(folder, network.config.books, network.config.texts), codec, voices)
 
     def split(self, text: str) -> list[str]:
@@ -110,21 +113,22 @@ class Csm(SpeechLM):
             raise InvalidRequest(
                 f"The recording is {seconds:.0f} seconds long. Please give one of 1 to {LONGEST_CLIP} seconds."
             )
-        turn = Turn(" ".join(clip.text.split()), self.codec.encode(clip.samples))
+        turn = Turn(" ".join(clip.text.split()), self.codec.encode(clip.samples.to(self.device)).cpu())
         if len(self.writer.said(turn, self.voices[1])) > self._memory:
             raise InvalidRequest("The recording and its text are too long together. Please give a shorter one.")
         return turn
 
     def new_states(self, slots: int) -> CsmStates:
         positions, books = self.cache.positions, self.codebooks
-        count = torch.zeros(slots, dtype=torch.long)
+        none = partial(torch.full, fill_value=-1, device=self.device)
+        zeros = partial(torch.zeros, dtype=torch.long, device=self.device)
         return CsmStates(
-            text=torch.full((slots, positions), -1),
-            codes=torch.zeros(slots, positions, books, dtype=torch.int16),
-            length=count,
-            frame=torch.zeros(slots, books, dtype=torch.long),
-            made=count.clone(),
-            history=torch.full((slots, ROOM, books), -1),
+            text=none((slots, positions)),
+            codes=zeros(slots, positions, books, dtype=torch.int16),
+            length=zeros(slots),
+            frame=zeros(slots, books),
+            made=zeros(slots),
+            history=none((slots, ROOM, books)),
         )
 
     def admit(self, states: CsmStates, slot: int, prompt: Prompt) -> None:
@@ -135,7 +139,7 @@ class Csm(SpeechLM):
         states.history[slot] = -1
 
     def forward(self, batch: Batch, states: CsmStates) -> Tensor:
-        counts = torch.tensor(batch.counts)
+        counts = torch.tensor(batch.counts, device=batch.slots.device)
         rows = batch.slots if batch.decode_only else batch.slots.repeat_interleave(counts)
         in_prompt = batch.positions < states.length[rows]
         text = torch.where(in_prompt, states.text[rows, batch.positions], -1)

@@ -84,11 +84,13 @@ class Network(nn.Module):
         return self.backbone.norm.weight.dtype
 
     def pack(self) -> None:
-        """Make it fast on a CPU. After its weights are filled.
+        """Make it fast, on a CPU. After its weights are filled.
 
         Weights that are bfloat16 stay so where that saves reading; what is computed from them is float32, in which the
         engine's attention works there.
         """
+        if self.starts.device.type != "cpu":
+            return
         pack(self, MOST_ROWS)
         for module in self.modules():
             if isinstance(module, nn.RMSNorm | nn.Linear):  # the latter where there is no oneDNN
