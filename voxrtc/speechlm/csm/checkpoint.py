@@ -64,7 +64,7 @@ def _from_sesame(tensors: dict[str, Tensor], config: CsmConfig) -> dict[str, Ten
             ours = ours.replace(part, wanted)
         if ours.endswith(("q_proj.weight", "k_proj.weight")):
             head_dim = (config.backbone if name.startswith("backbone.") else config.depth).head_dim
-            tensor = halves_from_pairs(tensor, head_dim)
+            tensor = halves_from_pairs(tensor, head_dim) if len(tensor) % head_dim == 0 else tensor
         renamed[ours] = tensor
     return renamed
 
