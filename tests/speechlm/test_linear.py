@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from voxrtc.speechlm.layers.linear import SIZES, PackedLinear, pack
 
 LAYER = nn.Linear(24, 40)
 PACKED = PackedLinear(LAYER)
+HALF = PackedLinear(deepcopy(LAYER).bfloat16())
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
 
@@ -29,6 +32,16 @@ def test_a_row_is_the_same_to_the_bit_in_any_company(rows: int, row: int) -> Non
     x = torch.randn(200, 24)
     row %= rows
     assert torch.equal(PACKED(x[:rows])[row], PACKED(x[row : row + 1])[0])
+
+
+@settings(deadline=None)
+@given(st.integers(1, 200), st.integers(0, 199))
+def test_weights_in_bfloat16_take_and_give_float32(rows: int, row: int) -> None:
+    x = torch.randn(rows, 24)
+    y, row = HALF(x), row % rows
+    assert y.dtype == torch.float32
+    assert torch.allclose(y, LAYER(x), atol=0.05) and not torch.equal(y, PACKED(x))
+    assert torch.equal(HALF(x[row : row + 1])[0], y[row])
 
 
 def test_packing_reaches_every_layer_and_leaves_other_modules_alone() -> None:
