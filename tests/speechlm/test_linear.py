@@ -34,6 +34,16 @@ def test_a_row_is_the_same_to_the_bit_in_any_company(rows: int, row: int) -> Non
     assert torch.equal(PACKED(x[:rows])[row], PACKED(x[row : row + 1])[0])
 
 
+@pytest.mark.parametrize("width", [1024, 1280, 2048, 8192])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_row_of_a_wide_layer_is_so_too(width: int, dtype: torch.dtype) -> None:
+    """A single one of them is summed up differently by some libraries."""
+    wide, x = PackedLinear(nn.Linear(width, 64).to(dtype)), torch.randn(64, width)
+    whole = wide(x)
+    for rows in (*range(1, 14), 33):
+        assert torch.equal(wide(x[:rows]), whole[:rows])
+
+
 @settings(deadline=None)
 @given(st.integers(1, 200), st.integers(0, 199))
 def test_weights_in_bfloat16_take_and_give_float32(rows: int, row: int) -> None:

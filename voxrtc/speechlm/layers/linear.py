@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+WIDE = 1024  # inputs beyond which oneDNN adds up a single row's products in another order than several rows'
 ROWS = 64  # for which the layout is chosen; measured good for 1 to 160
 SIZES = (1, 2, 3, 4, 6, 8, 12, *(step * size for step in (4, 8, 16, 32, 64, 128, 256) for size in range(4, 8)), 2048)
 
@@ -28,6 +29,7 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.dtype = linear.weight.dtype
+        self._least = 2 if linear.in_features > WIDE else 1  # rows
         self.weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
         self.bias = None if linear.bias is None else linear.bias.detach()
 
@@ -36,7 +38,7 @@ class PackedLinear(nn.Module):
         rows, most = len(x), SIZES[-1]
         if rows > most:
             return torch.cat([self(part) for part in x.split(most)])
-        size = SIZES[bisect_left(SIZES, rows)]
+        size = SIZES[bisect_left(SIZES, max(rows, self._least))]
         return self._run(x) if size == rows else self._run(F.pad(x, (0, 0, 0, size - rows)))[:rows]
 
     def _run(self, x: Tensor) -> Tensor:
