@@ -306,6 +306,19 @@ def test_sesames_own_configuration_is_that_of_the_released_model() -> None:
         csm_config({"audio_num_codebooks": 32, "backbone_flavor": "llama-8B"})
 
 
+def test_a_configuration_of_older_transformers_is_the_same(folder: Path) -> None:
+    """As in Sesame's repository: rotary settings by other names, Mimi's frame rate, and Sesame's own lines among the others."""
+    new = json.loads((folder / "config.json").read_text())
+    old = json.loads(json.dumps(new)) | {"backbone_flavor": "llama-1B", "audio_num_codebooks": 32}
+    for part in (old, old["depth_decoder_config"], old["codec_config"]):
+        rope = part.pop("rope_parameters")
+        part["rope_theta"] = rope.pop("rope_theta")
+        part["rope_scaling"] = rope if rope["rope_type"] == "llama3" else None
+    del old["codec_config"]["_frame_rate"]
+    old["codec_config"]["frame_rate"] = 12.5
+    assert csm_config(old) == csm_config(new) and csm_config(new).depth.rope_scaling
+
+
 def test_it_can_be_had_in_half_precision(csm: Csm, folder: Path) -> None:
     half = tiny_csm(folder, torch.bfloat16)
     assert half.network.codes.weight.dtype == torch.bfloat16 and half.network.dtype == torch.float32
