@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from voxrtc.speechlm.base import CacheShape
+from voxrtc.speechlm.base import HOST, CacheShape
 
 
 class OutOfPages(Exception):
@@ -28,13 +28,31 @@ class Evicted:
 
 
 class PagedCache:
-    """Keys and values [layers, pages, kv_heads, page_size, head_dim], given out to slots in whole pages."""
+    """Keys and values [layers, pages, kv_heads, page_size, head_dim], given out to slots in whole pages.
 
-    def __init__(self, shape: CacheShape, slots: int, pages: int, page_size: int = 32) -> None:
-        size = (shape.layers, pages, shape.kv_heads, page_size, shape.head_dim)
-        self.keys, self.values = torch.zeros(size), torch.zeros(size)  # takes its memory at once: then no load can make it grow
+    They lie on `device`; who holds which page (`table`) is known on the host. With `scratch` there is a slot and a page more
+    that nobody is given, for the streams that a decode step is filled up with: all of them are in that slot, the last one.
+    """
+
+    def __init__(
+        self,
+        shape: CacheShape,
+        slots: int,
+        pages: int,
+        page_size: int = 32,
+        device: torch.device = HOST,
+        dtype: torch.dtype = torch.float32,
+        scratch: bool = False,
+    ) -> None:
+        size = (shape.layers, pages + scratch, shape.kv_heads, page_size, shape.head_dim)
+        # takes its memory at once: then no load can make it grow
+        self.keys, self.values = (torch.zeros(size, device=device, dtype=dtype) for _ in range(2))
         self.page_size, self.pages = page_size, pages
-        self.table = torch.zeros(slots, self.pages_for(shape.positions), dtype=torch.long)  # page ids, by slot and order
+        self.table = torch.zeros(
+            slots + scratch, self.pages_for(shape.positions), dtype=torch.long
+        )  # page ids, by slot and order
+        self.table[slots:] = pages
+        self.scratch = slots if scratch else None
         self._free = list(range(pages))[::-1]  # lowest first, so that few streams lie close together
         self._held: dict[int, list[int]] = {}
 

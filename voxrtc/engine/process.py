@@ -15,10 +15,12 @@ import msgspec
 import torch
 import zmq
 
+from voxrtc.engine.device import chosen_device, chosen_dtype
 from voxrtc.engine.loop import Engine, Reply
+from voxrtc.engine.memory import pages_for
 from voxrtc.engine.scheduler import POLICIES
 from voxrtc.engine.snapshot import ChunkSizes
-from voxrtc.engine.worker import Worker
+from voxrtc.engine.worker import PAGE_SIZE, Worker
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, Queued, decode, encode
 from voxrtc.settings import Settings
@@ -110,9 +112,11 @@ def main() -> None:
     die_with_parent()
     os.nice(5)  # a step can wait a moment, a packet of the media process cannot
     torch.set_num_threads(1)  # small matrices: a second thread costs more in hand-over than it computes
-    info, model = registry.load(settings.models, settings.model)
+    device = chosen_device(settings.device)
+    info, model = registry.load(settings.models, settings.model, device, chosen_dtype(settings.dtype, device))
+    pages = pages_for(model, settings.max_streams, PAGE_SIZE, settings.kv_memory)
     engine = Engine(
-        Worker(model, settings.max_streams),
+        Worker(model, settings.max_streams, pages),
         info,
         policy=POLICIES[settings.policy],
         max_waiting=settings.max_waiting,
@@ -121,7 +125,7 @@ def main() -> None:
     )
     server = EngineServer(engine, address)
     engine.start()
-    log.info("%s is loaded", info.name)
+    log.info("%s is loaded on %s, with %d pages of cache", info.name, device, pages)
     server.serve()
 
 
