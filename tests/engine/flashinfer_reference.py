@@ -33,10 +33,10 @@ def append_paged_kv_cache(
     for numbers in (batch_indices, positions):
         _check_integers(numbers, append_key.device)
         assert numbers.shape == append_key.shape[:1]
-    lengths = _lengths(kv_indptr, kv_last_page_len, size)
-    for i, (stream, position) in enumerate(zip(batch_indices.tolist(), positions.tolist(), strict=True)):
-        assert 0 <= stream < len(kv_last_page_len) and 0 <= position < lengths[stream], "not in the pages of its stream"
-        page = kv_indices[kv_indptr[stream] + position // size]
+    lengths, first, pages = _lengths(kv_indptr, kv_last_page_len, size), _numbers(kv_indptr), _numbers(kv_indices)
+    for i, (stream, position) in enumerate(zip(_numbers(batch_indices), _numbers(positions), strict=True)):
+        assert 0 <= stream < len(lengths) and 0 <= position < lengths[stream], "not in the pages of its stream"
+        page = pages[first[stream] + position // size]
         keys[page, :, position % size], values[page, :, position % size] = append_key[i], append_value[i]
 
 
@@ -60,9 +60,9 @@ class _Wrapper:
         size = _check_table(cache, self._indices, self._indptr, self._last_page_len, self._layout)
         assert (*q.shape[1:], q.dtype) == self._q and (*cache[0].shape[1:], cache[0].dtype) == self._pages
         assert len(q) == queries[-1] and q.device == self.device and q.is_contiguous()
-        out, lengths = torch.empty_like(q), _lengths(self._indptr, self._last_page_len, size)
-        for i, length in enumerate(lengths):
-            pages = self._indices[self._indptr[i] : self._indptr[i + 1]]
+        out, first = torch.empty_like(q), _numbers(self._indptr)
+        for i, length in enumerate(_lengths(self._indptr, self._last_page_len, size)):
+            pages = self._indices[first[i] : first[i + 1]]
             # [positions, kv_heads, head_dim]; a group of query heads looks at one of them
             k, v = (part[pages].transpose(1, 2).flatten(0, 1)[:length].float() for part in cache)
             part = q[queries[i] : queries[i + 1]].float().unflatten(1, (k.shape[1], -1))
@@ -103,7 +103,7 @@ class BatchPrefillWithPagedKVCacheWrapper(_Wrapper):
         self._indptr, self._indices = paged_kv_indptr.to(self.device), paged_kv_indices.to(self.device)
         self._last_page_len = paged_kv_last_page_len.to(self.device)
         _check_integers(qo_indptr, qo_indptr.device)
-        self._queries: list[int] = qo_indptr.tolist()
+        self._queries = _numbers(qo_indptr)
         assert self._queries[0] == 0 and len(self._queries) == len(self._indptr)
         counts = [b - a for a, b in zip(self._queries, self._queries[1:], strict=False)]
         lengths = _lengths(paged_kv_indptr, paged_kv_last_page_len, page_size)
@@ -172,7 +172,7 @@ def _check_table(cache: Pages, indices: Tensor, indptr: Tensor, last_page_len: T
     assert keys.dim() == 4 and keys.shape == values.shape and keys.stride() == values.stride() and keys.dtype == values.dtype
     for numbers in (indices, indptr, last_page_len):
         _check_integers(numbers, keys.device)
-    assert len(indptr) == len(last_page_len) + 1 and indptr[0] == 0 and indptr[-1] == len(indices)
+    assert len(indptr) == len(last_page_len) + 1 and _numbers(indptr)[:: len(last_page_len)] == [0, len(indices)]
     assert (indptr.diff() > 0).all(), "a stream without pages"
     assert ((indices >= 0) & (indices < len(keys))).all(), "no page of the pool"
     assert ((last_page_len >= 1) & (last_page_len <= keys.shape[2])).all()
@@ -185,5 +185,9 @@ def _check_integers(numbers: Tensor, device: torch.device) -> None:
 
 def _lengths(indptr: Tensor, last_page_len: Tensor, page_size: int) -> list[int]:
     """Positions of each stream."""
-    lengths: list[int] = ((indptr.diff() - 1) * page_size + last_page_len).tolist()
-    return lengths
+    return _numbers((indptr.diff() - 1) * page_size + last_page_len)
+
+
+def _numbers(integers: Tensor) -> list[int]:
+    numbers: list[int] = integers.cpu().tolist()
+    return numbers

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.engine import flashinfer_reference
-from voxrtc.engine.attention import Backend, Layout
+from voxrtc.engine.attention import Backend, Layout, choose
 from voxrtc.engine.cpu_attention import CpuAttention
-from voxrtc.engine.flashinfer_attention import FlashInferAttention
+from voxrtc.engine.flashinfer_attention import FlashInferAttention, NoFlashInfer, installed, sizes
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.sdpa_attention import SdpaAttention
 from voxrtc.speechlm.base import CacheShape
@@ -32,21 +34,19 @@ BACKENDS: dict[str, Callable[[PagedCache, int], Backend]] = {
 }
 
 
-def new_cache(heads: int, kv_heads: int, page_size: int, scratch: bool = True) -> PagedCache:
-    shape = CacheShape(LAYERS, heads, kv_heads, DIM, POSITIONS)
-    return PagedCache(shape, SLOTS, SLOTS * -(-POSITIONS // page_size), page_size, scratch=scratch)
-
-
 class Rig:
     """A cache and its backend, stepped by hand as the worker does."""
 
-    def __init__(self, name: str, heads: int, kv_heads: int, page_size: int) -> None:
-        self.cache = new_cache(heads, kv_heads, page_size)
+    counts: list[int]  # tokens of each stream in the next step
+
+    def __init__(self, name: str, heads: int, kv_heads: int, page_size: int, dtype: torch.dtype = torch.float32) -> None:
+        shape, pages = CacheShape(LAYERS, heads, kv_heads, DIM, POSITIONS), SLOTS * -(-POSITIONS // page_size)
+        self.cache = PagedCache(shape, SLOTS, pages, page_size, dtype=dtype, scratch=True)
         self.backend = BACKENDS[name](self.cache, heads)
 
     def step(self, slots: list[int], starts: list[int], parts: list[list[Tensor]]) -> list[Tensor]:
         """`parts`: of each layer q, k and v [tokens, …] of all streams -> what each layer sees."""
-        counts = [len(part) for part in parts[0][0].split(self.counts)]
+        counts = self.counts
         for slot, start, count in zip(slots, starts, counts, strict=True):
             self.cache.grow(slot, start + count)
         more = self.backend.width(len(slots)) - len(slots) if set(counts) == {1} else 0
@@ -56,8 +56,6 @@ class Rig:
         attention, tokens = self.backend.plan(layout), sum(counts)
         filled = [[torch.cat([x, torch.full_like(x[:1], 7.0).expand(more, -1, -1)]) for x in layer] for layer in parts]
         return [attention.attend(layer, *qkv)[:tokens] for layer, qkv in enumerate(filled)]
-
-    counts: list[int]
 
     def kept(self, slot: int, positions: int) -> Tensor:
         """Keys and values of a slot's first positions, [2, layers, positions, kv_heads, dim]."""
@@ -108,3 +106,97 @@ def test_streams_in_parts_beside_others_see_what_they_see_whole(data: st.DataObj
                 assert torch.allclose(torch.cat(seen[name][layer][i]), whole, atol=1e-5), name
         for name, rig in rigs.items():
             assert torch.equal(rig.kept(slots[i], done[i]), rigs["cpu"].kept(slots[i], done[i])), name
+
+
+def test_numbers_that_are_none_come_out_as_such_and_stay_with_their_stream() -> None:
+    for name in BACKENDS:
+        rig = Rig(name, 2, 2, 16)
+        rig.counts = [1, 1]
+        x = torch.randn(2, 2, DIM)
+        x[0] = torch.nan
+        [seen] = rig.step([0, 1], [0, 0], [[x, x, x]])
+        assert seen[0].isnan().all() and seen[1].isfinite().all(), name
+
+
+def test_pages_that_a_stream_held_before_are_not_looked_at() -> None:
+    """A slot's row of the table is stale behind its own pages, which may be another's by now, and that one broken."""
+    for name in BACKENDS:
+        rig = Rig(name, 2, 2, 16)
+        rig.cache.grow(0, 40)
+        stale = rig.cache.table[0, 1:3].clone()
+        rig.cache.free(0)
+        rig.cache.keys[:, stale] = rig.cache.values[:, stale] = torch.nan
+        rig.counts = [1, 20]
+        x = torch.randn(21, 2, DIM)
+        rig.cache.grow(0, 1)
+        rig.cache._free = [page for page in rig.cache._free if page not in stale]
+        [seen] = rig.step([0, 1], [0, 0], [[x, x, x]])
+        assert seen.isfinite().all(), name
+
+
+def test_what_fills_a_step_up_touches_nobodys_pages() -> None:
+    rig = Rig("flashinfer", 2, 2, 16)
+    for slot in range(SLOTS):
+        rig.cache.grow(slot, 10)
+    before = rig.cache.keys.clone()
+    rig.counts = [1, 1, 1]
+    ones = torch.ones(3, 2, DIM)
+    rig.step([4, 0, 2], [9, 3, 0], [[ones, ones, ones]])
+    changed = {(int(page), int(place)) for page, place in (rig.cache.keys != before)[0, :, 0, :, 0].nonzero()}
+    own = {(int(rig.cache.table[slot, 0]), place) for slot, place in ((4, 9), (0, 3), (2, 0))}
+    assert changed == {*own, (rig.cache.pages, 0)}, "three tokens, and the scratch page that filled them up to four"
+    assert rig.cache.scratch == SLOTS and rig.cache.table[SLOTS].eq(rig.cache.pages).all()
+    rig.cache.check_integrity()
+
+
+def test_steps_of_a_size_find_their_numbers_at_the_same_addresses() -> None:
+    """Which is what a CUDA graph that was captured with them needs."""
+    rig = Rig("flashinfer", 2, 2, 16)
+    seen: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    plan = rig.backend.plan
+
+    def spy(layout: Layout) -> object:
+        step = plan(layout)
+        parts = (step.indptr, step.last_page_len, step.stream, step.positions, step.indices)  # type: ignore[attr-defined]
+        wrapper = step.wrapper  # type: ignore[attr-defined]
+        addresses = tuple(part.data_ptr() for part in (*parts, wrapper._indptr, wrapper._last_page_len, wrapper._room))
+        assert all(address % 16 == 0 for address in addresses)
+        seen.setdefault((len(layout.counts),), set()).add(addresses)
+        return step
+
+    rig.backend.plan = spy  # type: ignore[method-assign,assignment]
+    for position in range(40):
+        streams = [slot for slot in range(SLOTS) if position % (slot + 1) == 0]
+        rig.counts = [1] * len(streams)
+        x = torch.randn(len(streams), 2, DIM)
+        rig.step(streams, [position] * len(streams), [[x, x, x]])
+    assert set(seen) == {(1,), (2,), (4,), (5,)} == {(size,) for size in sizes(SLOTS)}
+    assert all(len(addresses) == 1 for addresses in seen.values())
+
+
+def test_sizes_that_decode_steps_are_filled_up_to() -> None:
+    assert sizes(1) == [1] and sizes(3) == [1, 2, 3] and sizes(8) == [1, 2, 4, 8] and sizes(20) == [1, 2, 4, 8, 16, 20]
+    assert sizes(64) == [1, 2, 4, *range(8, 65, 8)]
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(torch.float32, CpuAttention), (torch.bfloat16, SdpaAttention)])
+def test_a_cpu_is_served_by_what_knows_its_numbers(dtype: torch.dtype, kind: type) -> None:
+    cache = PagedCache(CacheShape(1, 2, 2, DIM, 16), 2, 4, 8, dtype=dtype)
+    assert isinstance(choose(cache, 2), kind)
+
+
+def test_a_gpu_without_flashinfer_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flashinfer", None)
+    with pytest.raises(NoFlashInfer, match=r"requirements-cuda\.txt"):
+        installed()
+
+
+def test_streams_in_bfloat16_see_about_the_same() -> None:
+    torch.manual_seed(0)
+    seen = {}
+    for name in ("sdpa", "flashinfer"):
+        rig = Rig(name, 4, 2, 16, torch.bfloat16)
+        rig.counts = [30, 5]
+        torch.manual_seed(1)
+        [seen[name]] = rig.step([3, 1], [0, 0], [[torch.randn(35, heads, DIM).bfloat16() for heads in (4, 2, 2)]])
+    assert torch.allclose(seen["sdpa"].float(), seen["flashinfer"].float(), atol=2e-2)

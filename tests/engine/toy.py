@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
 import torch
 from torch import Tensor, nn
 
+from voxrtc.engine.attention import Backend, choose
+from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
 from voxrtc.messages import EngineReply, Generate, ModelInfo, Sampling
@@ -121,10 +124,16 @@ class Bench:
     """An engine that is stepped by hand, and what it answered."""
 
     def __init__(
-        self, slots: int = 4, pages: int | None = None, page_size: int = 8, model: SpeechLM | None = None, **engine
+        self,
+        slots: int = 4,
+        pages: int | None = None,
+        page_size: int = 8,
+        model: SpeechLM | None = None,
+        backend: Callable[[PagedCache, int], Backend] = choose,
+        **engine,
     ) -> None:  # type: ignore[no-untyped-def]
         self.now = 0.0
-        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now)
+        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now, backend)
         self.engine = Engine(self.worker, INFO, clock=lambda: self.now, executor=lambda name: Inline(), **engine)
         self.replies: dict[str, list[EngineReply]] = {}
         self.codes: dict[str, list[list[int]]] = {}

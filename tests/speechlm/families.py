@@ -13,7 +13,7 @@ from torch import Tensor
 from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.base import HOST, Detokenizer, Prompt, SpeechLM, Utterance
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
@@ -29,31 +29,31 @@ def write_orpheus(folder: Path) -> Path:
     return write("orpheus", folder)
 
 
-def tiny_orpheus(folder: Path) -> Orpheus:
+def tiny_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Orpheus:
     """From a folder that `write_orpheus` wrote."""
-    return Orpheus.load(folder, VOICES)
+    return Orpheus.load(folder, VOICES, device, dtype)
 
 
-def tiny_pocket(name: str) -> Pocket:
+def tiny_pocket(name: str, device: torch.device = HOST) -> Pocket:
     """One of `POCKETS`, from the checkpoint that the package made."""
-    return Pocket.load(GOLDEN / "pocket" / "languages" / name)
+    return Pocket.load(GOLDEN / "pocket" / "languages" / name, device)
 
 
-def lark(folder: Path) -> SpeechLM:
+def lark(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
     """The one that ships."""
-    return registry.load(ROOT / "models", "lark")[1]
+    return registry.load(ROOT / "models", "lark", device, dtype)[1]
 
 
-def brief_orpheus(folder: Path) -> SpeechLM:
+def brief_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
     """The tiny one, of twelve frames at most: its random weights find no end, and every token is a step."""
-    model = tiny_orpheus(write_orpheus(folder))
+    model = tiny_orpheus(write_orpheus(folder), device, dtype)
     limit(model, 7 * 12)
     return model
 
 
-def pocket(name: str, folder: Path) -> SpeechLM:
-    """One of `POCKETS`."""
-    return tiny_pocket(name)
+def pocket(name: str, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+    """One of `POCKETS`, which stays in float32."""
+    return tiny_pocket(name, device)
 
 
 def limit(model: SpeechLM, frames: int) -> None:
@@ -67,7 +67,7 @@ def limit(model: SpeechLM, frames: int) -> None:
     model.preprocess = short  # type: ignore[method-assign]
 
 
-MODELS: dict[str, Callable[[Path], SpeechLM]] = {
+MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if need be a device and a dtype
     "lark": lark,
     "orpheus": brief_orpheus,
     **{f"pocket-{name}": partial(pocket, name) for name in POCKETS},

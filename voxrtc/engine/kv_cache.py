@@ -98,15 +98,16 @@ class PagedCache:
         `scrub` after a failure: a kernel may mask what lies behind a stream's end in its last page, but 0 times NaN is
         NaN, so one stream's broken numbers would reach the next holder of its pages.
         """
-        pages = self._held.pop(slot, [])
         if scrub:
-            self.keys[:, pages], self.values[:, pages] = 0.0, 0.0
+            places = self._places(slot)
+            self.keys[:, places], self.values[:, places] = 0.0, 0.0
+        pages = self._held.pop(slot, [])
         self._free.extend(pages)
         self._free.sort(reverse=True)
 
     def evict(self, slot: int) -> Evicted:
         """Copy what `slot` holds to the host's memory and take its pages back."""
-        pages = self._held[slot]
+        pages = self._places(slot)
         evicted = Evicted(self.keys[:, pages].cpu(), self.values[:, pages].cpu())
         self.free(slot)
         return evicted
@@ -114,9 +115,13 @@ class PagedCache:
     def restore(self, slot: int, evicted: Evicted) -> None:
         """Put back, to the bit, what `evict` took. Raises `OutOfPages`."""
         self.grow(slot, evicted.pages * self.page_size)
-        pages = self._held[slot]
+        pages = self._places(slot)
         self.keys[:, pages] = evicted.keys.to(self.keys.device)
         self.values[:, pages] = evicted.values.to(self.values.device)
+
+    def _places(self, slot: int) -> Tensor:
+        """The pages of `slot` as an index on the device."""
+        return torch.tensor(self._held.get(slot, []), dtype=torch.long).to(self.keys.device)
 
     def check_integrity(self) -> None:
         """Every page is free or held once. Called when idle, and by tests."""

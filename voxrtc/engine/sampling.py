@@ -49,7 +49,7 @@ class SamplingTable:
 
         `rows` are `slots` on the device, if they are there already.
         """
-        rows = torch.tensor(slots, device=self.device) if rows is None else rows
+        rows = torch.tensor(slots).to(self.device) if rows is None else rows
         return BatchSampler(self, rows, not self._random.isdisjoint(slots), not self._penalised.isdisjoint(slots))
 
 
@@ -120,7 +120,7 @@ def normal(seed: Tensor, step: Tensor, width: int) -> Tensor:
 def uniform(seed: Tensor, step: Tensor, book: Tensor | int) -> Tensor:
     """Numbers in 0..1 for integers of shapes that fit: SplitMix64's mixer over the three (Steele et al., OOPSLA 2014)."""
     x = seed
-    for part in (step, torch.as_tensor(book)):
+    for part in (step, book if isinstance(book, Tensor) else torch.tensor(book)):
         x = _mix(x + (part + 1) * -7046029254386353131)  # 0x9E3779B97F4A7C15, the golden gamma
     return ((x >> 11) & ((1 << 53) - 1)).double().mul(2.0**-53).float().clamp(max=1 - 2**-24)
 

@@ -58,9 +58,7 @@ class _SdpaStep:
         keys[self._page, :, self._offset], values[self._page, :, self._offset] = k, v
         asking = q.new_zeros(len(self._pages), self._width, *q.shape[1:])
         asking[self._stream, self._place] = q
-        past, shown = (
-            part[self._pages].transpose(1, 2).flatten(2, 3) for part in (keys, values)
-        )
+        past, shown = (part[self._pages].transpose(1, 2).flatten(2, 3) for part in (keys, values))
         shared = q.shape[1] != k.shape[1]
         seen = F.scaled_dot_product_attention(asking.transpose(1, 2), past, shown, attn_mask=self._mask, enable_gqa=shared)
         return seen.transpose(1, 2)[self._stream, self._place]
