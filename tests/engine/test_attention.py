@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.engine import flashinfer_reference
+from voxrtc.engine import flashinfer_attention
 from voxrtc.engine.attention import Backend, Layout, choose
 from voxrtc.engine.cpu_attention import CpuAttention
-from voxrtc.engine.flashinfer_attention import FlashInferAttention, NoFlashInfer, installed, sizes
+from voxrtc.engine.flashinfer_attention import FlashInferAttention, sizes
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.sdpa_attention import SdpaAttention
 from voxrtc.speechlm.base import CacheShape
@@ -185,10 +187,24 @@ def test_a_cpu_is_served_by_what_knows_its_numbers(dtype: torch.dtype, kind: typ
     assert isinstance(choose(cache, 2), kind)
 
 
-def test_a_gpu_without_flashinfer_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def gpu_cache(dtype: torch.dtype, head_dim: int) -> PagedCache:
+    """What `choose` looks at, of a cache that is not there."""
+    keys = SimpleNamespace(device=torch.device("cuda", 0), dtype=dtype, shape=(1, 1, 1, 1, head_dim))
+    return SimpleNamespace(keys=keys)  # type: ignore[return-value]
+
+
+def test_a_gpu_is_served_by_flashinfer_where_that_has_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flashinfer", flashinfer_reference)
+    monkeypatch.setattr(flashinfer_attention, "FlashInferAttention", lambda cache, heads, module: (heads, module))
+    assert choose(gpu_cache(torch.bfloat16, 128), 24) == (24, flashinfer_reference)
+    assert isinstance(choose(gpu_cache(torch.bfloat16, 80), 24), SdpaAttention)
+    assert isinstance(choose(gpu_cache(torch.float32, 128), 24), SdpaAttention)
+
+
+def test_a_gpu_without_flashinfer_is_served_and_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setitem(sys.modules, "flashinfer", None)
-    with pytest.raises(NoFlashInfer, match=r"requirements-cuda\.txt"):
-        installed()
+    assert isinstance(choose(gpu_cache(torch.bfloat16, 128), 24), SdpaAttention)
+    assert "requirements-cuda.txt" in caplog.text
 
 
 def test_streams_in_bfloat16_see_about_the_same() -> None:

@@ -57,7 +57,8 @@ def choose(cache: PagedCache, heads: int) -> Backend:
     if device.type == "cuda" and dtype in FLASH_DTYPES and cache.keys.shape[-1] in FLASH_HEAD_DIMS:
         from voxrtc.engine.flashinfer_attention import FlashInferAttention, installed
 
-        return FlashInferAttention(cache, heads, installed())
+        if flashinfer := installed():
+            return FlashInferAttention(cache, heads, flashinfer)
     if device.type == "cpu" and dtype == torch.float32:
         from voxrtc.engine.cpu_attention import CpuAttention
 

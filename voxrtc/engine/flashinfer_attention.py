@@ -10,6 +10,7 @@ a whole step can be captured and replayed once its numbers are in place.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,24 +27,21 @@ from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.staging import Staging
 from voxrtc.speechlm.layers.attention import Attention
 
+log = logging.getLogger(__name__)
+
 WORKSPACE = 128 << 20  # bytes for partial results of streams that are split, as FlashInfer recommends; zero at first
 KV_LAYOUT = "HND"  # how a page lies in `PagedCache`: [kv_heads, page_size, head_dim]
 
 
-class NoFlashInfer(Exception):
-    """The package is not there. The message says how to get it."""
-
-
-def installed() -> ModuleType:
-    """FlashInfer, imported. Raises `NoFlashInfer`."""
+def installed() -> ModuleType | None:
+    """FlashInfer, imported; None with a warning where it is not there."""
     try:
         import flashinfer
     except ImportError as error:
-        raise NoFlashInfer(
-            f"A GPU needs FlashInfer ({error}). Install it with `pip install -r requirements-cuda.txt`, "
-            "or set VOXRTC_DEVICE=cpu."
-        ) from error
-    return flashinfer
+        log.warning("attention is torch's own, which is slower: %s. Install requirements-cuda.txt for FlashInfer's", error)
+        return None
+    module: ModuleType = flashinfer
+    return module
 
 
 def sizes(slots: int) -> list[int]:
