@@ -22,7 +22,7 @@ from voxrtc.engine.sdpa_attention import SdpaAttention
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages import Cancel, Ended
 from voxrtc.messages import Sampling as Settings
-from voxrtc.speechlm.base import HOST, SpeechLM, Utterance
+from voxrtc.speechlm.base import HOST, Clip, InvalidRequest, SpeechLM, Utterance
 
 TEXTS = {
     "Yes.": {"seed": 1, "temperature": 0.0},
@@ -110,16 +110,27 @@ def test_by_flashinfers_interface_it_says_the_same(name: str, folder: Path, mode
         assert_same(model, said(bench), expected)
 
 
-def first_hidden(model: SpeechLM) -> Tensor:
-    """Hidden state after a prompt."""
+def first_hidden(model: SpeechLM, imitation: object = None) -> Tensor:
+    """Hidden state after a prompt, on the host."""
     worker, seen = Worker(model, slots=1), []
-    prompt, sample = model.preprocess(Utterance("Yes.")), model.sample
+    prompt, sample = model.preprocess(Utterance("Yes.", imitation=imitation)), model.sample
     worker.admit(0, prompt, Settings(temperature=0.0), seed=0, step=0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "sample", lambda hidden, *rest: seen.append(hidden) or sample(hidden, *rest))
         [result] = worker.launch([Task(0, prompt.known, prompt.length - prompt.known, samples=True)]).results()
     assert isinstance(result, tuple), result
-    return seen[0].float()
+    return seen[0].float().cpu()
+
+
+def test_a_recording_is_imitated_there_too(name: str, folder: Path, model: SpeechLM) -> None:
+    clip = Clip(0.1 * torch.randn(24_000, generator=torch.Generator().manual_seed(0)), "What I said.")
+    try:
+        expected = first_hidden(model, model.clone(clip))
+    except InvalidRequest:
+        pytest.skip("it speaks with its own voices only")
+    with pretended():
+        away = MODELS[name](folder, device())
+        assert (first_hidden(away, away.clone(clip)) - expected).norm() <= 1e-4 * expected.norm()
 
 
 def test_a_cpu_takes_bfloat16(name: str, folder: Path, model: SpeechLM) -> None:
