@@ -13,10 +13,12 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, *(step * size for step in (4, 8, 16, 32, 64, 128,
 
 
 class PackedLinear(nn.Module):
-    """`nn.Linear` with its float32 weight in oneDNN's blocked layout: on a CPU about twice as fast for 2 to 160 rows.
+    """`nn.Linear` with its weight in oneDNN's blocked layout: on a CPU about twice as fast for 2 to 160 rows.
 
     torch's own goes to another library, which packs the weight anew in every call and, for a few rows, spends its time on
     that. And a row's numbers here do not depend on how many rows there are, to the bit: a stream is the same in any batch.
+
+    A weight in bfloat16 is half as much to read, and as much faster; what goes in and comes out may still be float32.
 
     oneDNN compiles a kernel for each number of rows that it meets, which takes 0.4 ms and 0.5 MB. So rows are filled up to
     one of a few `SIZES`, and `pack` has their kernels made.
@@ -25,6 +27,7 @@ class PackedLinear(nn.Module):
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.dtype = linear.weight.dtype
         self.weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
         self.bias = None if linear.bias is None else linear.bias.detach()
 
@@ -37,7 +40,7 @@ class PackedLinear(nn.Module):
         return self._run(x) if size == rows else self._run(F.pad(x, (0, 0, 0, size - rows)))[:rows]
 
     def _run(self, x: Tensor) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(x.to(self.dtype), self.weight, self.bias, "none", [], "").to(x.dtype)
 
 
 def pack(module: nn.Module, most: int, smallest: int = 0) -> None:
@@ -61,4 +64,4 @@ def pack(module: nn.Module, most: int, smallest: int = 0) -> None:
 
 
 def _packs(weight: Tensor) -> bool:
-    return weight.device.type == "cpu" and weight.dtype == torch.float32
+    return weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
