@@ -22,10 +22,19 @@ HARMLESS = ("aten::_has_compatible_shallow_copy_type",)
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal", "aten::is_nonzero")
 
 
+class Backend(backend_registration._DummyBackendModule):
+    """What torch asks a device for in passing. It has no random numbers of its own."""
+
+    def get_rng_state(self, device: object = None) -> Tensor:
+        return torch.empty(0)
+
+    def set_rng_state(self, state: Tensor, device: object = None) -> None: ...
+
+
 @cache
 def device() -> torch.device:
     """It is registered when it is first asked for."""
-    backend_registration._setup_privateuseone_for_python_backend("pretend")
+    backend_registration._setup_privateuseone_for_python_backend("pretend", Backend())
     return torch.device("pretend:0")
 
 
