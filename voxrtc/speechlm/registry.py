@@ -13,6 +13,12 @@ from voxrtc.messages import ModelInfo
 from voxrtc.speechlm.base import HOST, SpeechLM
 
 
+def _csm(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+    from voxrtc.speechlm.csm.model import Csm
+
+    return Csm.load(card.folder, card.info.voices, device, dtype)
+
+
 def _lark(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     from voxrtc.speechlm.lark.model import Lark
 
@@ -33,7 +39,7 @@ def _pocket(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
 
 # A family is imported only when it is asked for.
 Load = Callable[[Card, torch.device, torch.dtype], SpeechLM]
-FAMILIES: dict[str, Load] = {"lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
+FAMILIES: dict[str, Load] = {"csm": _csm, "lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
 
 
 def load(
