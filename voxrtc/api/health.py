@@ -7,17 +7,17 @@ from fastapi.responses import JSONResponse
 
 from voxrtc.api.errors import RETRY_AFTER, ApiError
 from voxrtc.api.models import loaded
-from voxrtc.engine.client import EngineClient
+from voxrtc.engine.fleet import Fleet
 
 
-def router(engine: EngineClient) -> APIRouter:
-    """The route over one engine."""
+def router(engines: Fleet) -> APIRouter:
+    """The route over the engines."""
     routes = APIRouter(tags=["health"])
 
     @routes.get("/healthz")
     async def health() -> JSONResponse:
         try:
-            models, why = await loaded(engine), "No model is loaded yet."
+            models, why = await loaded(engines), "No model is loaded yet."
         except ApiError as error:
             models, why = [], error.detail
         if models:
