@@ -28,8 +28,18 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
 
 
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """A recording of a voice to speak with: PCM16 little endian, mono, and what is said in it, if that is known."""
+
+    pcm: bytes
+    sample_rate: int
+    text: str = ""
+
+
 class Generate(Message):
-    """Speak `text`. `stream` is a fresh id chosen by the caller; `accepted` is when its listener's request came in.
+    """Speak `text`, with `voice` or, where there is a `reference`, with the voice recorded there.
+
+    `stream` is a fresh id chosen by the caller; `accepted` is when its listener's request came in.
 
     `priority` is for someone who is in a conversation and broke in: the reply waits before strangers, and a full queue takes
     it still. Who gives it sees to it that one person has one such stream at a time; that bounds them.
@@ -42,6 +52,7 @@ class Generate(Message):
     voice: str = "default"
     sampling: Sampling = Sampling()
     priority: bool = False
+    reference: Reference | None = None
 
 
 class Cancel(Message):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from voxrtc.bench.simulate import TABLES, Simulation, Table, arrivals, main
+from voxrtc.bench.simulate import TABLES, Simulation, Table, arrivals, limit, main
 from voxrtc.engine.scheduler import POLICIES
 
 ROUND = Table("by hand", 10, 2, 1, 4, (0.01, 0.0, 0.001), (0.02, 0.0, 0.0), prompt=20)
@@ -48,7 +48,19 @@ def test_playout_beats_fifo_when_the_machine_is_full() -> None:
     assert playout.quantile(0.5) < fifo.quantile(0.5)
 
 
+def test_the_limit_by_hand() -> None:
+    """64 slots, a step of 0.01 s and 1 ms for each of the 20 prompt tokens of a stream, which has 52.5 frames on average."""
+    assert limit(ROUND) == pytest.approx(64 / (0.01 + 0.001 * 64 * 20 / 52.5) / 52.5)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_policy_gets_beyond_the_limit(name: str) -> None:
+    table = TABLES[name]
+    come = arrivals(1.2 * limit(table), 20.0, table, seed=0)
+    assert not Simulation(table, POLICIES["playout"], come).run(40.0).good
+
+
 def test_the_command_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--table", "qwen3-tts-h100", "--seconds", "2", "--json"])
     results = json.loads(capsys.readouterr().out)
-    assert results["qwen3-tts-h100"].keys() == {"fifo", "two_phase", "playout", "one_at_a_time"}
+    assert results["qwen3-tts-h100"].keys() == {"fifo", "two_phase", "playout", "one_at_a_time", "limit"}

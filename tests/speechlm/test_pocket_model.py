@@ -16,12 +16,12 @@ from tests.engine.toy import Bench
 from tests.speechlm.families import POCKETS, tiny_pocket
 from tests.speechlm.test_families import alone, spoken
 from tests.tiny import GOLDEN
-from voxrtc.messages import Ended, Failed, Generate, Sampling
+from voxrtc.messages import Ended, Failed, Generate, Reference, Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import InvalidRequest, Utterance
+from voxrtc.speechlm.base import Clip, InvalidRequest, Utterance
 from voxrtc.speechlm.pocket.config import PocketConfig, TextRules
-from voxrtc.speechlm.pocket.model import Pocket
+from voxrtc.speechlm.pocket.model import LONGEST_VOICE, Pocket
 from voxrtc.speechlm.pocket.released import released
 from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer
 
@@ -158,3 +158,29 @@ def test_rules() -> None:
     for text in ("“don’t?”, he said; yes and no", "go -", "(really)", "“so” it is,"):
         writer.ids(writer.clean(text))
     assert seen == ["Don't? he said, yes and no.", "        Go.", "        (really).", "        So it is."]
+
+
+def test_it_speaks_with_the_voice_of_a_recording() -> None:
+    bench, sounds = Bench(model=tiny_pocket("plain")), torch.sin(torch.arange(48_000) * torch.tensor([[0.02], [0.05]])) * 8_000
+    for stream, sound in (("a", sounds[0]), ("b", sounds[1]), ("c", sounds[0])):
+        reference = Reference(pcm=sound.short().numpy().tobytes(), sample_rate=24_000)
+        sampling = Sampling(seed=1)
+        bench.send(Generate(stream=stream, text="Hello.", accepted=0.0, sampling=sampling, reference=reference), stream)
+        bench.run()
+    assert bench.codes["a"] == bench.codes["c"] != bench.codes["b"]
+
+
+def test_of_a_long_recording_the_first_half_minute_counts() -> None:
+    model, sound = tiny_pocket("plain"), torch.sin(torch.arange(960_000) * 0.02) / 4
+    voice = model.clone(Clip(sound, ""))
+    assert len(voice) == LONGEST_VOICE
+    assert torch.equal(voice.keys, model.clone(Clip(sound[:720_000], "")).keys)
+
+
+def test_the_open_checkpoint_has_no_encoder_of_voices() -> None:
+    model = tiny_pocket("plain")
+    for weight in model.encoder.mimi.seanet.parameters():
+        weight.zero_()
+    model.ready()
+    with pytest.raises(InvalidRequest, match=r"kyutai/pocket-tts\."):
+        model.clone(Clip(torch.ones(24_000), ""))

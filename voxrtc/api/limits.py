@@ -12,29 +12,32 @@ from starlette.types import Message, Receive
 from voxrtc.api.errors import ApiError
 
 MAX_BODY = 256 * 1024  # bytes; the longest text that is spoken, all of it escaped, is about half of this
+MAX_RECORDING = 8 * 1024 * 1024  # bytes of a body that may bring a recording: half a minute, in whatever format
 
 
 class LimitedRoute(APIRoute):
-    """A route that stops reading a body beyond `MAX_BODY` and answers 413."""
+    """A route that stops reading a body beyond `limit` bytes and answers 413."""
+
+    limit = MAX_BODY
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
         async def limited(request: Request) -> Response:
-            return await handler(Request(request.scope, _limit(request.receive)))
+            return await handler(Request(request.scope, _limit(request.receive, self.limit)))
 
         return limited
 
 
-def _limit(receive: Receive) -> Receive:
+def _limit(receive: Receive, limit: int) -> Receive:
     taken = 0
 
     async def limited() -> Message:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
-        if taken > MAX_BODY:
-            raise too_large("body", MAX_BODY)
+        if taken > limit:
+            raise too_large("body", limit)
         return message
 
     return limited

@@ -21,20 +21,33 @@ from starlette.types import Receive, Scope, Send
 
 from voxrtc.api import errors
 from voxrtc.api.encoders import ENCODERS, Encoder
-from voxrtc.api.limits import LimitedRoute
+from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, LimitedRoute
+from voxrtc.api.recording import read_recording
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import Chunk, Generate, Playout, Queued
 
 MAX_INPUT = 10_000  # characters: about twelve minutes of speech
 
+MAX_REF_TEXT = 1_000
+
 log = logging.getLogger(__name__)
 # Of their own, so that nothing else that is slow stands before sound; a second of it takes 1 to 7 ms.
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder")
 
 
+class SpeechRoute(LimitedRoute):
+    """A body may bring a recording."""
+
+    limit = MAX_BODY + MAX_RECORDING
+
+
 class SpeechRequest(BaseModel):
-    """OpenAI's fields. No model named: the default one. `instructions` are taken and have no effect yet."""
+    """OpenAI's fields. No model named: the default one. `instructions` are taken and have no effect yet.
+
+    Two more, as vLLM-Omni names them: `ref_audio` is a recording of the voice to speak with, a sound file in base64 or as a
+    `data:` URL, and `ref_text` what is said in it.
+    """
 
     model: str = Field("", max_length=200)
     input: str = Field(max_length=MAX_INPUT)
@@ -43,6 +56,8 @@ class SpeechRequest(BaseModel):
     speed: float = 1.0
     instructions: str = ""
     stream_format: Literal["audio", "sse"] = "audio"
+    ref_audio: str | None = None
+    ref_text: str = Field("", max_length=MAX_REF_TEXT)
 
     @field_validator("input")
     @classmethod
@@ -61,16 +76,20 @@ class SpeechRequest(BaseModel):
 
 def router(engines: Fleet) -> APIRouter:
     """The route over the engines."""
-    routes = APIRouter(tags=["speech"], route_class=LimitedRoute)
+    routes = APIRouter(tags=["speech"], route_class=SpeechRoute)
 
     @routes.post("/v1/audio/speech", response_class=StreamingResponse)
     async def speak(request: SpeechRequest) -> Speech:
+        reference = None
+        if request.ref_audio is not None:
+            reference = await asyncio.to_thread(read_recording, request.ref_audio, request.ref_text)
         generate = Generate(
             stream=f"http_{uuid.uuid4().hex}",
             text=request.input,
             accepted=time.monotonic(),
             model=request.model,
             voice=request.voice,
+            reference=reference,
         )
         kind = ENCODERS[request.response_format]
         parts = sound(engines, generate, kind)

@@ -253,6 +253,20 @@ def best(table: Table, policy: str, seconds: float, seed: int, bursts: bool) -> 
     return max((at(*size), size) for size in sizes)
 
 
+def limit(table: Table) -> float:
+    """Streams a second that no policy can exceed: the model has the fullest batch at all times in which each of its streams
+    still gets frames as fast as they are played, and the detokenizer, for the same streams, calls of a second of sound.
+    """
+    costs, mean = table.costs(), (2.5 + 8.0) / 2 * table.frame_rate  # frames of a stream: see `arrivals`
+    share = table.prompt / mean
+    fitting = (n for n in range(table.slots, 0, -1) if costs.step_seconds(n, share * n) <= 1 / table.frame_rate)
+    streams = next(fitting, 1)
+    model = streams / costs.step_seconds(streams, share * streams)
+    second = round(table.frame_rate)
+    codec = streams * second / costs.codec_seconds(streams, streams * second)
+    return min(model, codec) / mean
+
+
 def main(arguments: list[str]) -> None:
     """A table of goodput by policy; `--json` for programs."""
     parser = argparse.ArgumentParser(prog="python -m voxrtc.bench simulate", description=__doc__)
@@ -272,12 +286,13 @@ def main(arguments: list[str]) -> None:
         alone = best(Table(**{**table.__dict__, "slots": 1}), "fifo", options.seconds, options.seed, options.bursts)
         results[name] = {
             policy: {"goodput": rate, "chunks": size} for policy, (rate, size) in {**found, "one_at_a_time": alone}.items()
-        }
+        } | {"limit": {"goodput": limit(table), "chunks": None}}
         if not options.json:
-            rivals = max(found["fifo"][0], found["two_phase"][0])
+            rivals, most = max(found["fifo"][0], found["two_phase"][0]), limit(table)
             shown = "  ".join(f"{policy} {rate['goodput']:6.2f}" for policy, rate in results[name].items())
             print(
-                f"{name:16} {shown}  playout / best other {found['playout'][0] / max(rivals, 1e-9):.2f}   ({table.source})",
+                f"{name:16} {shown}  playout / best other {found['playout'][0] / max(rivals, 1e-9):.2f}"
+                f"  machine's limit {most:6.2f}, / best other {most / max(rivals, 1e-9):.2f}   ({table.source})",
                 flush=True,
             )
     if options.json:

@@ -16,11 +16,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import Door, Stays
+from voxrtc.engine.imitations import Imitations
 from voxrtc.engine.scheduler import Policy, StepPlan, playout
 from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, machine, stats, view
 from voxrtc.engine.stream import Piece, State, Stream
@@ -85,6 +87,7 @@ class Engine:
         self._detokenizing = False
         self._on_crash = on_crash
         self._prompts, self._codec = executor("prompts"), executor("detokenizer")
+        self._imitations = Imitations(worker.model, executor("imitations"))
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._stopping = False
 
@@ -114,6 +117,7 @@ class Engine:
         self._thread.join()
         self._prompts.shutdown(cancel_futures=True)
         self._codec.shutdown(cancel_futures=True)
+        self._imitations.stop()
 
     def submit(self, request: EngineRequest, reply: Reply) -> None:
         """Hand in a request. `reply` is called on the engine's thread and must not block."""
@@ -279,16 +283,28 @@ class Engine:
         seed = request.sampling.seed
         stream = Stream(request, reply, at, random.getrandbits(62) if seed is None else seed)
         self.streams[stream.id] = stream
+        if request.reference:
+            self._imitations.make(request.reference, lambda done: self._inbox.put(partial(self._imitated, stream, done)))
+        else:
+            self._prepare(stream)
+
+    def _imitated(self, stream: Stream, done: Future[Any]) -> None:
+        if stream.over:
+            return
+        if error := done.exception():
+            self._fail(stream, error)
+            return
+        stream.imitation = done.result()
         self._prepare(stream)
 
     def _prepare(self, stream: Stream) -> None:
         """Have the next piece's prompt made."""
         model, request = self.worker.model, stream.request
-        rest = None if stream.pieces is None else deque(stream.pieces)
+        rest, imitation = None if stream.pieces is None else deque(stream.pieces), stream.imitation
 
         def make() -> tuple[deque[str], Prompt]:
             texts = deque(model.split(request.text)) if rest is None else rest
-            return texts, model.preprocess(Utterance(texts.popleft(), request.voice))
+            return texts, model.preprocess(Utterance(texts.popleft(), request.voice, imitation))
 
         stream.preparing = True
         job = self._prompts.submit(make)

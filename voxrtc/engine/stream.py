@@ -87,6 +87,7 @@ class Stream:
     received: float
     seed: int
     state: State = State.WAITING
+    imitation: Any = None  # of the recording that came with the request, made ready
     pieces: deque[str] | None = None  # texts not yet made into prompts; None: not yet split
     preparing: bool = False  # the next piece's prompt is being made
     prepared: Prompt | None = None  # the next piece's prompt, waiting to be admitted

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Frames, Prefix, Prompt, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import Batch, CacheShape, Clip, Frames, InvalidRequest, Prefix, Prompt, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.layers.linear import pack
 from voxrtc.speechlm.pocket import checkpoint
 from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.detokenizer import PocketDetokenizer
 from voxrtc.speechlm.pocket.network import PocketNetwork
 from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer, read_tokenizer
-from voxrtc.speechlm.pocket.voice import VoiceEncoder, read_voice, voice_length
+from voxrtc.speechlm.pocket.voice import PAUSE, VoiceEncoder, clone, end_on_pause, read_voice, voice_length
 from voxrtc.speechlm.weights import WeightsError
 
 SAMPLE_RATE, FRAME_RATE = 24_000, 12.5
@@ -91,6 +91,8 @@ class Pocket(SpeechLM):
         """From here on weights stay as they are."""
         for module in (self.network, self.detokenizer, self.encoder):
             module.requires_grad_(False)
+        # What Kyutai publishes for everyone has zeros where its encoder of voices would be.
+        self.clones = any(bool(weight.any()) for weight in self.encoder.mimi.seanet.parameters())
         pack(self.network, MOST_ROWS, smallest=256 * 256)
         self.detokenizer.pack()
 
@@ -98,11 +100,20 @@ class Pocket(SpeechLM):
         """A voice, read when it is first asked for. Raises `speechlm.weights.WeightsError`."""
         return self._read(self._files[voice])
 
+    def clone(self, clip: Clip) -> Prefix:
+        if not self.clones:
+            raise InvalidRequest(
+                "This checkpoint of Pocket-TTS cannot imitate a voice. Please choose one of its voices, or have the server "
+                "load the weights of kyutai/pocket-tts."
+            )
+        room = (LONGEST_VOICE - 1) * round(SAMPLE_RATE / FRAME_RATE) - round(PAUSE * SAMPLE_RATE)
+        return clone(end_on_pause(clip.samples[:room], SAMPLE_RATE), self.encoder, self.network)
+
     def split(self, text: str) -> list[str]:
         return self.writer.split(text)
 
     def preprocess(self, utterance: Utterance) -> Prompt:
-        prefix, ids = self.prefix(utterance.voice), torch.tensor(self.writer.ids(utterance.text))
+        prefix, ids = utterance.imitation or self.prefix(utterance.voice), torch.tensor(self.writer.ids(utterance.text))
         assert len(ids) <= MAX_TOKENS, "a piece comes from `split`"
         after = self.network.config.frames_after_eos or (5 if len(utterance.text.split()) <= 4 else 3)
         # One position more, where the first latent is asked for.

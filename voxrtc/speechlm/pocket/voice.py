@@ -19,6 +19,7 @@ from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.network import PocketNetwork
 from voxrtc.speechlm.weights import WeightsError
 
+PAUSE = 0.08  # seconds of silence at the end of a recording
 LAYER = "transformer.layers.{}.self_attn/"
 
 
@@ -106,7 +107,7 @@ def clone(samples: Tensor, encoder: VoiceEncoder, network: PocketNetwork) -> Pre
     return Prefix(torch.stack(record.keys), torch.stack(record.values))
 
 
-def end_on_pause(samples: Tensor, sample_rate: int, pause: float = 0.08, fade: float = 0.02, floor: float = 35.0) -> Tensor:
+def end_on_pause(samples: Tensor, sample_rate: int, pause: float = PAUSE, fade: float = 0.02, floor: float = 35.0) -> Tensor:
     """Make a recording [n] end where a voice's prompts did in training: faded out, with `pause` seconds of silence.
 
     What is more than `floor` dB below its loudest 20 ms counts as silence and is cut from its end. A prompt that stops in a

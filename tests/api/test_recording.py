@@ -1,0 +1,77 @@
+"""Recordings of a voice that come with a request for speech."""
+
+from __future__ import annotations
+
+import base64
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.fake_engine import ToneTransport
+from voxrtc.api.encoders import ENCODERS
+from voxrtc.api.errors import ApiError
+from voxrtc.api.recording import SAMPLE_RATE, read_recording
+from voxrtc.messages import Generate
+
+pytestmark = pytest.mark.anyio
+
+
+def tone(seconds: float, level: float = 0.3, rate: int = SAMPLE_RATE) -> np.ndarray:
+    return np.sin(2 * np.pi * 220 * np.arange(round(seconds * rate)) / rate) * level
+
+
+def file(samples: np.ndarray, kind: str = "wav", rate: int = SAMPLE_RATE) -> str:
+    """A sound file in base64."""
+    encoder = ENCODERS[kind](rate)
+    pcm = (samples.clip(-1, 1) * 32767).astype("<i2").tobytes()
+    return base64.b64encode(encoder.header() + encoder.encode(pcm) + encoder.finish()).decode()
+
+
+@pytest.mark.parametrize("kind", ["wav", "flac", "mp3", "opus"])
+def test_any_sound_file_is_read(kind: str) -> None:
+    sound = tone(2.0)
+    reference = read_recording(file(sound, kind), "la")
+    heard = np.frombuffer(reference.pcm, "<i2") / 32767
+    assert reference.sample_rate == SAMPLE_RATE and reference.text == "la"
+    assert abs(len(heard) - len(sound)) < 0.1 * SAMPLE_RATE
+    spectrum = np.abs(np.fft.rfft(heard[: 2 * SAMPLE_RATE]))
+    assert abs(spectrum.argmax() * SAMPLE_RATE / len(heard[: 2 * SAMPLE_RATE]) - 220) < 2
+
+
+def test_a_data_url_and_another_rate() -> None:
+    reference = read_recording("data:audio/wav;base64," + file(tone(2.0, rate=16_000), rate=16_000))
+    assert abs(len(reference.pcm) / 2 - 2 * SAMPLE_RATE) < 100
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ("https://example.com/voice.wav", "not fetched"),
+        ("file:///etc/passwd", "base64"),
+        ("no base64!", "base64"),
+        ("", "no sound file"),
+        (base64.b64encode(b"no sound at all" * 100).decode(), "no sound file"),
+        (file(tone(0.4)), "0.4 s"),
+        (file(tone(31.0)), "longer than 30 s"),
+        (file(tone(2.0, level=0.0005)), "silent"),
+        (file(tone(2.0, level=3.0)), "too loud"),
+    ],
+)
+async def test_what_is_wrong_is_told(http: httpx.AsyncClient, tone: ToneTransport, sent: str, told: str) -> None:
+    with pytest.raises(ApiError, match=told):
+        read_recording(sent)
+    answer = await http.post("/v1/audio/speech", json={"input": "one", "ref_audio": sent})
+    fault = answer.json()["error"]
+    assert answer.status_code == 400 and fault["param"] == "ref_audio" and told in fault["message"]
+    assert not tone.requests
+
+
+async def test_the_engine_gets_the_recording(http: httpx.AsyncClient, tone: ToneTransport) -> None:
+    sent = file(np.sin(np.arange(50_000) / 20) * 0.4)
+    answer = await http.post(
+        "/v1/audio/speech", json={"input": "one", "ref_audio": sent, "ref_text": "hm", "response_format": "pcm"}
+    )
+    assert answer.status_code == 200
+    (asked,) = (request for request in tone.requests if isinstance(request, Generate))
+    assert asked.reference and asked.reference.text == "hm" and len(asked.reference.pcm) == 2 * 50_000

@@ -1,0 +1,96 @@
+"""Streams that speak with the voice of a recording."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.engine.toy import Bench, Toy
+from voxrtc.engine.imitations import KEPT, clip
+from voxrtc.messages import Ended, Failed, Generate, Reference
+from voxrtc.speechlm.base import Clip, InvalidRequest, Prompt, Utterance
+
+
+class Mimic(Toy):
+    """What a recording is on the average is the byte that its prompts begin with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[Clip] = []
+
+    def clone(self, clip: Clip) -> str:
+        self.heard.append(clip)
+        if clip.text == "poison":
+            raise RuntimeError("a recording that does not fit")
+        return chr(round(float(clip.samples.mean()) * 128))
+
+    def preprocess(self, utterance: Utterance) -> Prompt:
+        return super().preprocess(Utterance((utterance.imitation or "") + utterance.text))
+
+
+def reference(voice: str, text: str = "", sample_rate: int = 8000) -> Reference:
+    pcm = (torch.full((sample_rate,), ord(voice)) * 256).short().numpy().tobytes()
+    return Reference(pcm=pcm, sample_rate=sample_rate, text=text)
+
+
+def ask(bench: Bench, stream: str, text: str, reference: Reference) -> None:
+    bench.send(Generate(stream=stream, text=text, accepted=bench.now, reference=reference), stream)
+
+
+def test_every_piece_is_spoken_with_the_voice_of_the_recording() -> None:
+    bench, plain = Bench(model=Mimic()), Bench()
+    ask(bench, "a", "hello|world", reference("x"))
+    bench.run()
+    plain.speak("a", "xhello|xworld")
+    plain.run()
+    assert bench.codes == plain.codes and isinstance(bench.replies["a"][-1], Ended)
+
+
+def test_a_voice_is_made_once_and_nobody_gets_anothers() -> None:
+    model = Mimic()
+    bench = Bench(model=model)
+    for stream, voice, text in (("a", "x", "1"), ("b", "y", "1"), ("c", "x", "1"), ("d", "x", "2")):
+        ask(bench, stream, "hello", reference(voice, text))
+        bench.run()
+    assert len(model.heard) == 3
+    assert bench.codes["a"] == bench.codes["c"] == bench.codes["d"] != bench.codes["b"]
+
+
+def test_only_the_latest_voices_are_kept() -> None:
+    model = Mimic()
+    bench = Bench(model=model)
+    for i in [*range(KEPT + 1), 0]:
+        ask(bench, f"{len(model.heard)}", "hello", reference(chr(65 + i)))
+        bench.run()
+    assert len(model.heard) == KEPT + 2
+
+
+def test_a_recording_fails_its_own_stream_only() -> None:
+    bench = Bench(model=Mimic())
+    bench.speak("b", "hello")
+    ask(bench, "a", "hello", reference("x", "poison"))
+    ask(bench, "c", "hello", Reference(pcm=b"odd", sample_rate=8000))
+    bench.run()
+    failed = {name: replies[-1] for name, replies in bench.replies.items()}
+    assert isinstance(failed["a"], Failed) and failed["a"].code == "engine_error"
+    assert isinstance(failed["c"], Failed) and failed["c"].code == "invalid_request"
+    assert isinstance(failed["b"], Ended)
+
+
+def test_a_model_without_imitation_says_so() -> None:
+    bench = Bench()
+    ask(bench, "a", "hello", reference("x"))
+    bench.run()
+    (told,) = bench.replies["a"]
+    assert isinstance(told, Failed) and "own voices" in told.message
+
+
+def test_recordings_come_at_the_models_rate() -> None:
+    made = clip(reference("x", sample_rate=48_000), 24_000)
+    assert abs(len(made.samples) - 24_000) <= 1 and made.samples.dtype == torch.float32
+
+
+@pytest.mark.parametrize("wrong", [Reference(pcm=b"", sample_rate=24_000), Reference(pcm=b"12", sample_rate=0)])
+def test_senseless_recordings_are_refused(wrong: Reference) -> None:
+    with pytest.raises(InvalidRequest, match="PCM16"):
+        clip(wrong, 24_000)
