@@ -121,8 +121,9 @@ async def test_a_model_comes_and_goes_while_another_speaks(tmp_path: Path) -> No
             await fleet.unload("tiny")
         assert set(await fleet.stats()) == {"lark", "tiny"}
         await listener.aclose()
+        pid = it.pid("tiny")
         await until_unloaded(fleet)
-        assert fleet.states()["tiny"].state == "unloaded"
+        assert gone(pid) and fleet.states()["tiny"].state == "unloaded"
         late = await refused(fleet, by_tiny())
         assert late.code == "model_not_found" and "is not loaded" in str(late) and "lark" in str(late)
 
