@@ -23,7 +23,6 @@ from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.weights import read_folder, read_json
 
-HOST = torch.device("cpu")
 POCKETS = ("plain", "drifting", "pointwise")
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 
