@@ -307,7 +307,7 @@ def test_sesames_own_configuration_is_that_of_the_released_model() -> None:
 
 
 def test_it_can_be_had_in_half_precision(csm: Csm, folder: Path) -> None:
-    half = tiny_csm(folder, torch.bfloat16)
+    half = tiny_csm(folder, dtype=torch.bfloat16)
     assert half.network.codes.weight.dtype == torch.bfloat16 and half.network.dtype == torch.float32
     assert half.codec.quantizer.entries.dtype == torch.float32
     assert 0 < (scores(half) - scores(csm)).abs().max() < 0.3
