@@ -155,7 +155,7 @@ def test_terms_that_were_not_accepted_are_told_and_loading_can_be_cancelled(brow
         desk = Desk(open_window(browser, viewport={"width": 390, "height": 844}), str(server.base_url))
         page, shelf = desk.page, desk.page.locator(".vx-shelf")
         page.get_by_label("Model").select_option("orpheus")
-        assert "terms to accept" in shelf.inner_text()
+        shelf.get_by_role("link", name="terms to accept").wait_for()
         shelf.get_by_role("button", name="Download and load").click()
         page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'failed'")
         assert "hf auth login" in shelf.inner_text() and "https://huggingface.co/canopylabs" in shelf.inner_text()

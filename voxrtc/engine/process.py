@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from voxrtc import hub
 from voxrtc.cards import CardError, read_card
-from voxrtc.engine.loading import Report
+from voxrtc.engine.loading import Report, yielding
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
 from voxrtc.settings import Settings
@@ -55,10 +55,11 @@ def load(settings: Settings, server: EngineServer) -> None:
         card = read_card(settings.models, settings.model)
         if card.missing():
             hub.fetch(card, report.downloaded)
-        report.stage("reading")
-        engine = build(settings)
-        report.stage("warming up")
-        engine.start()
+        with yielding():
+            report.stage("reading")
+            engine = build(settings)
+            report.stage("warming up")
+            engine.start()
         server.open(engine, engine.info)
         log.info("%s is loaded", settings.model)
     except (CardError, hub.HubError) as wrong:
