@@ -58,7 +58,7 @@ class House:
         return process.pid
 
     async def settled(self, model: str) -> Progress:
-        return await asyncio.wait_for(self.fleet.settled(model), 60)
+        return await asyncio.wait_for(self.fleet.settled(model), 120)
 
 
 @contextlib.asynccontextmanager
