@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.e2e.conftest import ROOT, running
 from tests.e2e.desk import Desk, open_window
 from tests.fake_hub import Hub, serving
 from tests.speechlm.families import write_orpheus
-from tests.tiny import GOLDEN
+from tests.tiny import GOLDEN, write
 from voxrtc.cards import read_card
 from voxrtc.suggestion import GPU
 
@@ -44,6 +45,7 @@ class Family:
 
 
 FAMILIES = {
+    "csm": Family("csm", partial(write, "csm"), 1920),
     "orpheus": Family("orpheus", write_orpheus, 2048),
     "pocket": Family("pocket", write_pocket, 1920, ("languages/english/config.yaml",), ("default", "someone", "other")),
 }

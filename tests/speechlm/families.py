@@ -14,11 +14,16 @@ from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.codecs.mimi_files import load_mimi, mimi_config
+from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac
+from voxrtc.speechlm.csm.model import Csm, CsmDetokenizer
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
+from voxrtc.speechlm.weights import read_folder, read_json
 
+HOST = torch.device("cpu")
 POCKETS = ("plain", "drifting", "pointwise")
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 
@@ -34,9 +39,20 @@ def tiny_orpheus(folder: Path) -> Orpheus:
     return Orpheus.load(folder, VOICES)
 
 
+def tiny_csm(folder: Path, dtype: torch.dtype = torch.float32) -> Csm:
+    """From a folder that `write("csm", folder)` wrote."""
+    return Csm.load(folder, ("0", "1", "7"), HOST, dtype)
+
+
 def tiny_pocket(name: str) -> Pocket:
     """One of `POCKETS`, from the checkpoint that the package made."""
     return Pocket.load(GOLDEN / "pocket" / "languages" / name)
+
+
+def tiny_mimi(folder: Path) -> MimiTokens:
+    """From the tiny checkpoint in transformers' layout."""
+    write("mimi", folder)
+    return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder, HOST)
 
 
 def lark(folder: Path) -> SpeechLM:
@@ -48,6 +64,13 @@ def brief_orpheus(folder: Path) -> SpeechLM:
     """The tiny one, of twelve frames at most: its random weights find no end, and every token is a step."""
     model = tiny_orpheus(write_orpheus(folder))
     limit(model, 7 * 12)
+    return model
+
+
+def brief_csm(folder: Path) -> SpeechLM:
+    """The tiny one, which finds no end either, of twelve frames at most."""
+    model = tiny_csm(write("csm", folder))
+    limit(model, 12)
     return model
 
 
@@ -70,6 +93,7 @@ def limit(model: SpeechLM, frames: int) -> None:
 MODELS: dict[str, Callable[[Path], SpeechLM]] = {
     "lark": lark,
     "orpheus": brief_orpheus,
+    "csm": brief_csm,
     **{f"pocket-{name}": partial(pocket, name) for name in POCKETS},
 }
 
@@ -77,7 +101,7 @@ MODELS: dict[str, Callable[[Path], SpeechLM]] = {
 def pocket_voice(name: str, folder: Path) -> Voice:
     """The detokenizer of a tiny Pocket-TTS."""
     model = tiny_pocket(name)
-    return Voice(model.detokenizer, latent=model.network.config.latent)
+    return Voice(model.detokenizer, latent=model.network.config.latent, noise=False)
 
 
 def random_lark() -> dict[str, Tensor]:
@@ -95,11 +119,12 @@ def random_lark() -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Voice:
-    """A detokenizer, and the sizes of its codebooks; or how wide its latents are, from which it makes sound without noise."""
+    """A detokenizer, and the sizes of its codebooks or how wide its latents are; `noise`: it draws some, by its seed."""
 
     detokenizer: Detokenizer
     sizes: tuple[int, ...] = ()
     latent: int = 0
+    noise: bool = True
 
     def utterance(self, frames: int, seed: int = 0) -> Tensor:
         """Random codes [frames, codebooks], or latents [frames, latent]."""
@@ -115,6 +140,8 @@ class Voice:
 
 DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "lark": lambda folder: Voice(LarkDetokenizer(random_lark()), (2, 512, 512, 512, 512, 512, 256)),
+    "mimi": lambda folder: Voice(tiny_mimi(folder), (2048,) * 32, noise=False),
+    "csm": lambda folder: Voice(CsmDetokenizer(tiny_mimi(folder)), (2048,) * 32, noise=False),
     "snac": lambda folder: Voice(Snac.load(write("snac", folder)), (4096,) * 7),
     "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
     **{f"pocket-{name}": partial(pocket_voice, name) for name in POCKETS},

@@ -1,7 +1,7 @@
 """`python -m voxrtc.bench models`: what a step and a detokenizer call cost, by family and streams at a time.
 
-At full size, on one thread as in the engine, Pocket-TTS with random weights. `--package PYTHON` measures Kyutai's `pocket-tts`
-beside it, on the same weights and in turn, by an interpreter that can import it.
+At full size, on one thread as in the engine, Pocket-TTS and CSM with random weights. `--package PYTHON` measures Kyutai's
+`pocket-tts` beside it, on the same weights and in turn, by an interpreter that can import it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from statistics import median, quantiles
 
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 from torch import Tensor
 
 from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
@@ -26,6 +29,12 @@ from voxrtc.messages import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import SpeechLM, Utterance
+from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
+from voxrtc.speechlm.csm.config import csm_config
+from voxrtc.speechlm.csm.model import Csm
+from voxrtc.speechlm.csm.network import Network as CsmNetwork
+from voxrtc.speechlm.csm.prompt import BEGIN, END
+from voxrtc.speechlm.csm.prompt import Writer as CsmWriter
 from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.released import released
@@ -40,6 +49,11 @@ POCKETS = {
     "pocket-7m": "english_7m_2026-10",
     "pocket-2m": "english_2m_2026-10",
 }
+CSMS = {"csm": torch.float32, "csm-bf16": torch.bfloat16}
+CSM_1B = {
+    "audio_num_codebooks": 32, "audio_vocab_size": 2051, "backbone_flavor": "llama-1B", "decoder_flavor": "llama-100M",
+    "text_vocab_size": 128_256,
+}  # fmt: skip
 PACKAGE = Path(__file__).parent / "baselines" / "pocket_package.py"
 
 
@@ -52,6 +66,7 @@ class Costs:
     frame_rate: float
     chunk: int = 1
     step: list[float] = field(default_factory=list)
+    choosing: list[float] = field(default_factory=list)  # of a step, choosing a frame's codes
     codec: list[float] = field(default_factory=list)
 
     @property
@@ -62,12 +77,20 @@ class Costs:
     def row(self, baseline: Costs | None) -> str:
         """A line of the table, under `HEAD`."""
         ratio = f"{self.real_time / baseline.real_time:.2f} x" if baseline else ""
-        cells = [_spread(self.step), _spread(self.codec), f"{1 / median(self.step):.1f}", f"{self.real_time:.2f}", ratio]
+        choosing = f"{1e3 * median(self.choosing):.2f}" if self.choosing else ""
+        cells = [
+            _spread(self.step),
+            choosing,
+            _spread(self.codec),
+            f"{1 / median(self.step):.1f}",
+            f"{self.real_time:.2f}",
+            ratio,
+        ]
         return ROW.format(self.name, self.streams, *cells)
 
 
-ROW = "{:12}{:>4}{:>24}{:>24}{:>9}{:>9}{:>9}"
-HEAD = ROW.format("model", "n", "step, ms (p10 to p90)", "codec call, ms", "steps/s", "x real", "package")
+ROW = "{:12}{:>4}{:>27}{:>10}{:>24}{:>9}{:>9}{:>9}"
+HEAD = ROW.format("model", "n", "step, ms (p10 to p90)", "of codes", "codec call, ms", "steps/s", "x real", "package")
 
 
 def _spread(seconds: list[float]) -> str:
@@ -90,8 +113,9 @@ class Ours:
         self.frames = self._step([Task(slot, prompt.known, prompt.length - prompt.known, True) for slot in range(streams)])
 
     def _step(self, tasks: list[Task]) -> list[Tensor]:
-        results = self.worker.launch(tasks).results()
-        return [result[0] for result in results if isinstance(result, tuple)]
+        step = self.worker.launch(tasks)
+        self.costs.choosing.append(step.seconds[1])
+        return [result[0] for result in step.results() if isinstance(result, tuple)]
 
     def step(self) -> None:
         """One more frame a stream."""
@@ -156,6 +180,35 @@ def _pocket(name: str, folder: Path) -> Pocket:
     return model
 
 
+def _csm(dtype: torch.dtype) -> Csm:
+    """CSM-1B with random weights, and words for tokens."""
+    config = csm_config(CSM_1B)
+    with torch.device("meta"):
+        network = CsmNetwork(config)
+    weights = {name: _random(tensor.shape, dtype) for name, tensor in network.state_dict().items()}
+    network.load_state_dict(weights, assign=True)
+    del weights
+    network.requires_grad_(False).pack()
+    codec = MimiTokens(config.codec).requires_grad_(False)
+    codec.quantizer.entries.normal_(std=0.1)
+    codec.pack()
+    tokenizer = Tokenizer(WordLevel({BEGIN: 0, END: 1, "?": 2}, unk_token="?"))
+    tokenizer.pre_tokenizer = Whitespace()
+    return Csm(network, CsmWriter(tokenizer, config.books), codec, ["0"])
+
+
+def _random(shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """Such that signals keep their size."""
+    bound = (3 / shape[-1]) ** 0.5
+    return torch.empty(shape, dtype=dtype).uniform_(-bound, bound) if len(shape) > 1 else torch.ones(shape, dtype=dtype)
+
+
+def _model(name: str, folder: Path) -> SpeechLM:
+    if name in CSMS:
+        return _csm(CSMS[name])
+    return _pocket(name, folder) if name in POCKETS else registry.load(ROOT / "models", name)[1]
+
+
 def _check(model: Pocket, folder: Path) -> str:
     """How far our first latents without noise, and their sound, are from the package's."""
     example = load_file(folder / "example.safetensors")
@@ -179,7 +232,7 @@ def _run(name: str, streams: list[int], rounds: int, python: str | None) -> None
     with tempfile.TemporaryDirectory(prefix="voxrtc-") as temporary:
         folder = Path(temporary)
         package = Package(python, folder, POCKETS[name]) if python and name in POCKETS else None
-        model = _pocket(name, folder) if name in POCKETS else registry.load(ROOT / "models", name)[1]
+        model = _model(name, folder)
         ours = [Ours(name, model, n) for n in streams]
         runs = [package, *ours] if package else ours
         _measure(runs, rounds)
@@ -194,8 +247,8 @@ def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
     """All in turn, so that what else the machine does meets all alike."""
     for run in runs:
         run.measure(3)  # the first ones are slow
-        run.costs.step.clear()
-        run.costs.codec.clear()
+        for seconds in (run.costs.step, run.costs.choosing, run.costs.codec):
+            seconds.clear()
     for _ in range(rounds):
         for run in runs:
             run.measure(20)
@@ -203,7 +256,7 @@ def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m voxrtc.bench models", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", nargs="+", default=["lark", *POCKETS], choices=["lark", *POCKETS])
+    parser.add_argument("--models", nargs="+", default=["lark", *POCKETS], choices=["lark", *POCKETS, *CSMS])
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 4, 8], help="at a time")
     parser.add_argument("--rounds", type=int, default=5, help="of 20 steps and calls")
     parser.add_argument("--package", metavar="PYTHON", help="an interpreter that can import pocket_tts")

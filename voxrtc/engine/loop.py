@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from voxrtc.engine.costs import Costs
@@ -42,7 +43,7 @@ from voxrtc.messages import (
     Models,
     Playout,
 )
-from voxrtc.speechlm.base import InvalidRequest, Prompt, Utterance, pcm16
+from voxrtc.speechlm.base import InvalidRequest, Prompt, Turn, Utterance, pcm16
 
 log = logging.getLogger(__name__)
 
@@ -212,6 +213,9 @@ class Engine:
         stream.frames += 1
         stream.frame_times.append(self.clock())
         stream.first_frame = stream.first_frame or stream.frame_times[-1]
+        if piece.complete and piece.kept and stream.pieces:
+            stream.remember(Turn(piece.text, torch.stack(piece.kept)), most=self.worker.model.cache.positions)
+            self._prepare(stream)
 
     # --- sound ---
 
@@ -301,23 +305,25 @@ class Engine:
         """Have the next piece's prompt made."""
         model, request = self.worker.model, stream.request
         rest, imitation = None if stream.pieces is None else deque(stream.pieces), stream.imitation
+        before = tuple(stream.spoken)
 
-        def make() -> tuple[deque[str], Prompt]:
+        def make() -> tuple[deque[str], str, Prompt]:
             texts = deque(model.split(request.text)) if rest is None else rest
-            return texts, model.preprocess(Utterance(texts.popleft(), request.voice, imitation))
+            text = texts.popleft()
+            return texts, text, model.preprocess(Utterance(text, request.voice, imitation, before))
 
         stream.preparing = True
         job = self._prompts.submit(make)
         job.add_done_callback(lambda done: self._inbox.put(partial(self._prepared, stream, done)))
 
-    def _prepared(self, stream: Stream, done: Future[tuple[deque[str], Prompt]]) -> None:
+    def _prepared(self, stream: Stream, done: Future[tuple[deque[str], str, Prompt]]) -> None:
         if stream.over:
             return
         stream.preparing = False
         if error := done.exception():
             self._fail(stream, error)
             return
-        stream.pieces, stream.prepared = done.result()
+        stream.pieces, stream.text, stream.prepared = done.result()
         stream.prompt_ready = stream.prompt_ready or self.clock()
         if self.worker.most_pages(stream.prepared) > self.worker.cache.pages:
             self._fail(stream, InvalidRequest("This text needs more memory than the engine was given. Please shorten it."))
@@ -334,10 +340,13 @@ class Engine:
             self._fail(stream, error)
             return
         stream.slot, stream.prepared = self._slots.pop(), None
-        stream.piece = Piece(prompt, self.worker.model.detokenizer.new_state(stream.seed + stream.frames), prompt.known)
+        model = self.worker.model
+        state = model.detokenizer.new_state(stream.seed + stream.frames)
+        kept: list[Tensor] | None = [] if model.remembers else None
+        stream.piece = Piece(stream.text, prompt, state, prompt.known, kept=kept)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
-        if stream.pieces:
+        if stream.pieces and not model.remembers:
             self._prepare(stream)
 
     def _next_piece(self, stream: Stream) -> None:

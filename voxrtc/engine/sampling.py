@@ -83,7 +83,7 @@ def choose(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, mi
     distribution. The best code always stays. Temperature 0 is greedy.
     """
     tempered = logits / temperature.clamp(min=1e-4)[:, None]
-    scores, order = tempered.sort(dim=-1, descending=True, stable=True)
+    scores, order = descending(tempered)
     p = scores.softmax(-1)
     before = p.cumsum(-1) - p
     rank = torch.arange(p.shape[-1])
@@ -98,6 +98,21 @@ def choose(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, mi
     drawn = torch.minimum(drawn, keep.sum(-1) - 1)  # rounding must not step over the last code kept
     picked = order.gather(1, torch.where(temperature > 0, drawn, 0)[:, None])
     return picked[:, 0]
+
+
+def descending(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows [n, size] sorted, the best first, and where each was; of equals the first comes first.
+
+    On a CPU by numpy, which has vector instructions for integers: torch takes ten times as long when there are several rows.
+    A row's key is the bits of its floats, made to rise as they fall, and its place below them.
+    """
+    if scores.device.type != "cpu" or scores.dtype != torch.float32:
+        return scores.sort(dim=-1, descending=True, stable=True)
+    bits = (scores + 0.0).numpy().view(np.int32)  # -0.0 becomes 0.0, which it equals
+    keys = (~(bits ^ ((bits >> 31) & 0x7FFFFFFF))).astype(np.int64) << 32 | np.arange(scores.shape[-1])
+    keys.sort(axis=-1)
+    order = torch.from_numpy(keys & 0xFFFFFFFF)
+    return scores.gather(-1, order), order
 
 
 def penalise(logits: Tensor, recent: Tensor, penalty: Tensor) -> Tensor:

@@ -12,6 +12,12 @@ from voxrtc.messages import ModelInfo
 from voxrtc.speechlm.base import SpeechLM
 
 
+def _csm(card: Card) -> SpeechLM:
+    from voxrtc.speechlm.csm.model import Csm
+
+    return Csm.load(card.folder, card.info.voices)
+
+
 def _lark(card: Card) -> SpeechLM:
     from voxrtc.speechlm.lark.model import Lark
 
@@ -31,7 +37,7 @@ def _pocket(card: Card) -> SpeechLM:
 
 
 # A family is imported only when it is asked for.
-FAMILIES: dict[str, Callable[[Card], SpeechLM]] = {"lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
+FAMILIES: dict[str, Callable[[Card], SpeechLM]] = {"csm": _csm, "lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
 
 
 def load(models: Path, name: str) -> tuple[ModelInfo, SpeechLM]:

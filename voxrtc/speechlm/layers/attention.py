@@ -77,3 +77,8 @@ def halves_from_pairs(x: Tensor, head_dim: int) -> Tensor:
     would have done, and products of queries and keys stay the same.
     """
     return x.unflatten(0, (-1, head_dim // 2, 2)).transpose(1, 2).flatten(0, 2)
+
+
+def pairs_from_halves(x: Tensor, head_dim: int) -> Tensor:
+    """The way back from `halves_from_pairs`."""
+    return x.unflatten(0, (-1, 2, head_dim // 2)).transpose(1, 2).flatten(0, 2)
