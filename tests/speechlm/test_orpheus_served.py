@@ -14,7 +14,7 @@ import pytest
 from tests.fake_media import EchoMedia
 from tests.speechlm.families import write_orpheus
 from voxrtc.api.app import build_app
-from voxrtc.engine.client import EngineClient, EngineLost
+from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.settings import ROOT, Settings
 from voxrtc.supervisor import Child, Supervisor
@@ -29,17 +29,12 @@ async def serving(folder: Path, model: str) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(models=folder / "models", model=model, max_streams=4)
     address = f"ipc://{folder}/engine"
     async with Supervisor([Child("engine", ["-m", "voxrtc.engine.process", "--listen", address], settings.environment())]):
-        engine = EngineClient(ZmqTransport(address))
-        async with asyncio.timeout(60):
-            while True:
-                with contextlib.suppress(EngineLost):
-                    await engine.models()
-                    break
-                await asyncio.sleep(0.05)
-        transport = httpx.ASGITransport(build_app(engine, EchoMedia()))
+        engines = Fleet({model: ZmqTransport(address)})
+        await asyncio.wait_for(engines.until_known(), 60)
+        transport = httpx.ASGITransport(build_app(engines, EchoMedia()))
         async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc", timeout=60) as client:
             yield client
-        await engine.close()
+        await engines.close()
 
 
 async def speak(http: httpx.AsyncClient, model: str, text: str, voice: str = "default") -> httpx.Response:

@@ -8,6 +8,7 @@ and end of file means that nobody is left to speak for. Nothing heavy is importe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import threading
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from voxrtc import hub
 from voxrtc.cards import CardError, read_card
-from voxrtc.engine.loading import Report
+from voxrtc.engine.loading import Report, yielding
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
 from voxrtc.settings import Settings
@@ -53,17 +54,18 @@ def build(settings: Settings) -> Engine:
     )
 
 
-def load(settings: Settings, server: EngineServer) -> None:
+def load(settings: Settings, server: EngineServer, beside_others: bool) -> None:
     """Fetch, read and warm up the model, and open the server with it; or tell why that failed."""
     report = Report(settings.model, server.tell)
     try:
         card = read_card(settings.models, settings.model)
         if card.missing():
             hub.fetch(card, report.downloaded)
-        report.stage("reading")
-        engine = build(settings)
-        report.stage("warming up")
-        engine.start()
+        with yielding() if beside_others else contextlib.nullcontext():
+            report.stage("reading")
+            engine = build(settings)
+            report.stage("warming up")
+            engine.start()
         server.open(engine, engine.info)
         log.info("%s is loaded", settings.model)
     except (CardError, hub.HubError) as wrong:
@@ -77,15 +79,17 @@ def main() -> None:
     """Serve the model of the settings, from before it is loaded."""
     parser = argparse.ArgumentParser(description="A speech engine as a process of its own; settings come from the environment.")
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
-    address = parser.parse_args().listen
+    parser.add_argument("--beside-others", action="store_true", help="leave them the processor until the model is ready")
+    arguments = parser.parse_args()
     settings = Settings()
     logging.basicConfig(level=settings.log_level, format="%(asctime)s engine %(levelname)s %(message)s")
     for client in ("httpx", "httpx2"):  # a line for each request to the hub
         logging.getLogger(client).setLevel(logging.WARNING)
     die_with_parent()
     os.nice(5)  # a step can wait a moment, a packet of the media process cannot
-    server = EngineServer(settings.model, address)
-    threading.Thread(target=load, args=(settings, server), name="loading", daemon=True).start()
+    server = EngineServer(settings.model, arguments.listen)
+    job = (settings, server, arguments.beside_others)
+    threading.Thread(target=load, args=job, name="loading", daemon=True).start()
     server.serve()
 
 
