@@ -164,6 +164,7 @@ class Fleet:
         client = self._clients[model]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(client.until(lambda: client.progress is None), TOLD_WITHIN)
+        client.forget()
 
     def _state(self, model: str) -> Progress:
         assert self._processes is not None
