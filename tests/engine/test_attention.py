@@ -47,3 +47,22 @@ def test_numbers_that_are_none_come_out_as_such_and_stay_with_their_stream() -> 
     x[0] = torch.nan
     seen = PagedAttention(cache, [0, 1], [0, 0], [1, 1]).attend(0, x, x, x)
     assert seen[0].isnan().all() and seen[1].isfinite().all()
+
+
+def test_a_row_alone_has_the_bits_that_it_has_among_others() -> None:
+    """Also where queries, keys and values are parts of one tensor, as in a decoder: one row of it is contiguous, several are not."""
+    shape = CacheShape(layers=1, kv_heads=2, head_dim=64, positions=64)
+    cache = PagedCache(shape, slots=3, pages=12, page_size=16)
+    for slot in range(3):
+        cache.grow(slot, 21)
+        past = torch.randn(20, 4, 64)
+        PagedAttention(cache, [slot], [0], [20]).attend(0, past, past[:, :2], past[:, 2:])
+    fused = torch.randn(3, 8, 64)
+
+    def seen(slots: list[int]) -> torch.Tensor:
+        q, k, v = fused[slots].split([4, 2, 2], dim=1)
+        return PagedAttention(cache, slots, [20] * len(slots), [1] * len(slots)).attend(0, q, k, v)
+
+    together = seen([0, 1, 2])
+    for slot in range(3):
+        assert torch.equal(seen([slot])[0], together[slot])
