@@ -35,8 +35,8 @@ RELEASED = {  # of `kyutai/mimi`, for files without a configuration beside them
 }  # fmt: skip
 
 KYUTAI = (  # the last two: what newer versions of `moshi` save
-    ("conv.conv.", "conv."), ("convtr.convtr.", "convtr."), (".in_proj_weight", ".in_proj.weight"), (".in_projs.0.", ".in_proj."),
-    (".out_projs.0.", ".out_proj."),
+    ("conv.conv.", "conv."), ("convtr.convtr.", "convtr."), (".in_proj_weight", ".in_proj.weight"),
+    (".in_projs.0.", ".in_proj."), (".out_projs.0.", ".out_proj."),
 )  # fmt: skip
 TRANSFORMERS = (
     (r"^(down|up)sample\.conv\.", r"\1sample.conv.conv."),
