@@ -50,7 +50,7 @@ def test_numbers_that_are_none_come_out_as_such_and_stay_with_their_stream() -> 
 
 
 def test_a_row_alone_has_the_bits_that_it_has_among_others() -> None:
-    """Also where queries, keys and values are parts of one tensor, as in a decoder: one row of it is contiguous, more are not."""
+    """Also where queries, keys and values are parts of one tensor, as in a decoder: a single row of it is contiguous."""
     shape = CacheShape(layers=1, kv_heads=2, head_dim=64, positions=64)
     cache = PagedCache(shape, slots=3, pages=12, page_size=16)
     for slot in range(3):
