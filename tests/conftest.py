@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
+
+os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"  # nobody: no test asks the real hub, nor does a process that one starts
 
 torch.set_num_threads(1)  # small matrices, and other tests' processes beside them
 settings.register_profile("default", deadline=None, derandomize=True)

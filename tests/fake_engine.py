@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable
 
 from voxrtc.engine.client import EngineLost
+from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import (
     Cancel,
     Chunk,
@@ -22,9 +23,13 @@ from voxrtc.messages import (
     ModelInfo,
     Models,
     Playout,
+    Progress,
     Queued,
     Stats,
     Timing,
+    Unload,
+    Unloaded,
+    Watch,
 )
 
 TONE_MODEL = ModelInfo(
@@ -40,6 +45,40 @@ TONE_MODEL = ModelInfo(
 )
 
 
+def tones(*transports: ToneTransport) -> Fleet:
+    """A fleet of these engines, the default one first; of one, when none is given."""
+    return Fleet({transport.info.name: transport for transport in transports or (ToneTransport(),)})
+
+
+class ToneProcesses:
+    """Runs engines that are transports: a started one is ready at once, or has failed for the reason in `failures`."""
+
+    def __init__(self, *transports: ToneTransport) -> None:
+        self.transports = {transport.info.name: transport for transport in transports}
+        self.failures: dict[str, str] = {}
+        self.running: set[str] = set()
+
+    def start(self, model: str, worth_restarting: Callable[[], bool]) -> None:
+        assert model not in self.running and not worth_restarting()
+        self.running.add(model)
+        transport = self.transports[model]
+        if why := self.failures.get(model):
+            transport.on_reply(Progress(state="failed", message=why))
+        else:
+            transport.find()
+
+    async def stop(self, model: str) -> None:
+        if model in self.running:
+            self.running.remove(model)
+            self.transports[model].lose()
+
+    def runs(self, model: str) -> bool:
+        return model in self.running
+
+    def failure(self, model: str) -> str | None:
+        return None
+
+
 class ToneTransport:
     """Speaks 0.1 s of 440 Hz a word in 0.1 s chunks, `speed` times faster than real time (0: as fast as it can).
 
@@ -47,13 +86,20 @@ class ToneTransport:
     the `places` of a queue, 2 s a place by its own account.
     """
 
-    def __init__(self, speed: float = 0.0) -> None:
-        self.speed, self.lost, self.places = speed, False, 0
+    def __init__(self, speed: float = 0.0, info: ModelInfo = TONE_MODEL) -> None:
+        self.speed, self.info, self.lost, self.places = speed, info, False, 0
         self.requests: list[EngineRequest] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None:
         self.on_reply, self.on_lost = on_reply, on_lost
+        if not self.lost:
+            self.find()
+
+    def find(self) -> None:
+        """The engine is back."""
+        self.lost = False
+        self.on_reply(Progress(state="ready", info=self.info))
 
     def lose(self) -> None:
         self.lost = True
@@ -70,8 +116,10 @@ class ToneTransport:
                 self.tasks[request.stream] = asyncio.get_running_loop().create_task(self._speak(request))
             case Cancel() if task := self.tasks.pop(request.stream, None):
                 task.cancel()
+            case Watch():
+                self.on_reply(Progress(state="ready", info=self.info))
             case GetModels():
-                self.on_reply(Models(call=request.call, models=[TONE_MODEL]))
+                self.on_reply(Models(call=request.call, models=[self.info]))
             case GetStats():
                 self.on_reply(
                     Stats(
@@ -93,6 +141,11 @@ class ToneTransport:
                         streams=[],
                     )
                 )
+            case Unload():
+                live = sum(not task.done() for task in self.tasks.values())
+                self.on_reply(Unloaded(call=request.call, live=live))
+                if not live:
+                    self.on_reply(Progress(state="unloaded"))
             case Playout() | Cancel():
                 pass
 

@@ -13,8 +13,8 @@ import voxrtc
 from voxrtc.speechlm.registry import FAMILIES
 
 ROOT = Path(voxrtc.__file__).parent
-COMMON = {"messages", "settings", "cards", "lifeline"}  # plain data and helpers, which import no part of the house
-CLIENT = {"engine.client", "engine.transport"}  # the face of the engine, without torch
+COMMON = {"messages", "settings", "cards", "hub", "lifeline"}  # plain data and helpers, which import no part of the house
+CLIENT = {"engine.client", "engine.fleet", "engine.transport"}  # the face of the engines, without torch
 MAY_IMPORT = {
     "engine": {"engine", "speechlm.base", "speechlm.registry", "speechlm.layers.attention"} | COMMON,
     "speechlm": {"speechlm"} | COMMON,
@@ -86,6 +86,7 @@ def test_common_modules_import_nothing_else_of_ours() -> None:
         ("voxrtc.speechlm.orpheus", "transformers"),
         ("voxrtc.speechlm.pocket.model", "aiortc"),
         ("voxrtc.cards", "torch"),
+        ("voxrtc.engine.process", "torch"),  # before there are files to read
     ],
 )
 def test_processes_stay_light(module: str, never: str) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.engine.test_loading import TINY, fetched, pocket_card
+from tests.fake_hub import Hub, serving
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -66,6 +70,34 @@ def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signa
     if how is not signal.SIGKILL:
         assert code == 0
         assert not list(tmp_path.glob("voxrtc-*"))
+
+
+@pytest.mark.slow
+def test_a_model_that_is_fetched_first_shows_the_page_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models, hub = tmp_path / "models", Hub(gate=threading.Event())
+    models.mkdir()
+    pocket_card(models, **fetched())
+    hub.add("birds/tiny", TINY)
+    with serving(hub):
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        with started(tmp_path, "--models", str(models), "--model", "tiny") as process:
+            assert process.stdout
+            place, progress = "", ""
+            for line in process.stdout:  # in either order
+                place = line.split()[-1] if "fetches Pocket-TTS" in line else place
+                progress = line if "tiny: downloading" in line else progress
+                if place and progress:
+                    break
+            loading = httpx.get(f"{place}/healthz")
+            assert (loading.status_code, loading.json()["status"]) == (503, "loading")
+            assert httpx.get(place).status_code == 200
+            assert "of 0 MB" in progress, "the terminal tells how far it is"
+            assert hub.gate
+            hub.gate.set()
+            assert address(process) == place
+            assert httpx.get(f"{place}/healthz").json()["models"] == ["tiny"]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(15) == 0
 
 
 def test_a_taken_port_is_told_in_a_sentence(tmp_path: Path) -> None:

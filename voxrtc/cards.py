@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
@@ -49,26 +49,40 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[Source]  # none for a model that comes with the program
     needs: Needs | None
     defaults: Sampling  # where they differ from the family's
+    suggested: Literal["", "cpu"]  # the machine on which a person is pointed to it
+
+    @property
+    def unfinished(self) -> Path:
+        """A file that is there from the beginning of a download to its end: until then nothing is taken for whole."""
+        return self.folder / ".unfinished"
+
+    def missing(self) -> list[Source]:
+        """The sources of which files are not there; all, while a download has been begun and not finished."""
+        return [source for source in self.sources if self.unfinished.exists() or self._missing(source)]
 
     def check_files(self) -> None:
         """Raise `CardError` where files of the model are not there."""
-        lacking = [source for source in self.sources if self._missing(source)]
-        if not lacking:
-            return
-        names = ", ".join(f"{source.repo}: {', '.join(self._missing(source))}" for source in lacking)
-        gates = "".join(f" First accept the terms on {s.link} and run `hf auth login`." for s in lacking if s.gated)
-        commands = "\n".join(f"  {self._download(source)}" for source in lacking)
-        raise CardError(f"Files of “{self.info.name}” are not in {self.folder} ({names}).{gates} To get them:\n{commands}")
+        if lacking := self.missing():
+            names = ", ".join(f"{source.repo}: {', '.join(self._missing(source) or source.files)}" for source in lacking)
+            raise CardError(f"Files of “{self.info.name}” are not in {self.folder} ({names}). {self.way_to_get(lacking)}")
+
+    def place(self, source: Source) -> Path:
+        """The folder that files of `source` go into, by their names in the repository."""
+        return Path(os.path.normpath(self.folder / source.into))
+
+    def way_to_get(self, sources: list[Source]) -> str:
+        """What a person does to get these files, on any machine that reaches the hub."""
+        gates = "".join(f"First accept the terms on {s.link} and run `hf auth login`. " for s in sources if s.gated)
+        commands = "\n".join(f"  {self._download(source)}" for source in sources)
+        left = f"\n  rm {shlex.quote(str(self.unfinished))}" if self.unfinished.exists() else ""
+        return f"{gates}To get them:\n{commands}{left}"
 
     def _missing(self, source: Source) -> list[str]:
-        return [pattern for pattern in source.files if not any(self._place(source).glob(pattern))]
-
-    def _place(self, source: Source) -> Path:
-        return Path(os.path.normpath(self.folder / source.into))
+        return [pattern for pattern in source.files if not any(self.place(source).glob(pattern))]
 
     def _download(self, source: Source) -> str:
         patterns = [word for pattern in source.files for word in ("--include", pattern)]
-        place = ["--revision", source.revision, "--local-dir", str(self._place(source))]
+        place = ["--revision", source.revision, "--local-dir", str(self.place(source))]
         return shlex.join(["hf", "download", source.repo, *patterns, *place])
 
 
@@ -83,12 +97,16 @@ def read_card(models: Path, name: str) -> Card:
         raise CardError(f"There is no model “{name}” in {models}. Known: {', '.join(names(models)) or 'none'}.")
     try:
         card: dict[str, Any] = yaml.safe_load((models / f"{name}.yaml").read_text("utf-8"))
+        info = msgspec.convert(card, ModelInfo)
+        if info.name != name:
+            raise CardError(f"The card of “{name}” names another model, “{info.name}”: both must be the same.")
         return Card(
-            info=msgspec.convert(card, ModelInfo),
+            info=info,
             folder=models / card["path"],
             sources=msgspec.convert(card.get("sources", []), list[Source]),
             needs=msgspec.convert(card.get("needs"), Needs | None),
             defaults=msgspec.convert(card.get("defaults", {}), Sampling),
+            suggested=msgspec.convert(card.get("suggested", ""), Literal["", "cpu"]),
         )
     except (KeyError, TypeError, yaml.YAMLError, msgspec.ValidationError) as wrong:
         raise CardError(f"The card of “{name}” is incomplete: {wrong}.") from wrong

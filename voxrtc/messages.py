@@ -5,7 +5,7 @@ Times are seconds of `time.monotonic()`, which all processes of one machine shar
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -76,14 +76,24 @@ class Playout(Message):
     taken: float | None = None
 
 
+class Watch(Message):
+    """Ask to be told of the engine's `Progress`, now and whenever it changes. What a client says first."""
+
+
+class Unload(Message):
+    """Ask the engine to end, unless somebody listens. `Unloaded` answers."""
+
+    call: int
+
+
 class GetModels(Message):
-    """Ask for `Models`."""
+    """Ask a ready engine for `Models`."""
 
     call: int
 
 
 class GetStats(Message):
-    """Ask for `Stats`."""
+    """Ask a ready engine for `Stats`."""
 
     call: int
 
@@ -133,9 +143,9 @@ class Failed(Message):
     """The stream ended in an error that its listener should be told. Nothing of it follows."""
 
     stream: str
-    code: str  # invalid_request | model_not_found | busy | engine_error | engine_lost
+    code: str  # invalid_request | model_not_found | model_loading | model_failed | busy | engine_error | engine_lost
     message: str
-    retry_after: float | None = None  # seconds; with `busy`
+    retry_after: float | None = None  # seconds; with `busy` and `model_loading`
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +162,34 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     frame_rate: float
     parameters: int = 0
     link: str = ""
+
+
+class Progress(Message):
+    """How far an engine is with its model.
+
+    `done` and `total` are bytes of the download; both are 0 in other stages, and until the hub has said how much it is.
+    """
+
+    state: Literal["loading", "ready", "failed", "unloaded"]
+    stage: str = ""  # while loading: starting | downloading | reading | warming up
+    done: int = 0
+    total: int = 0
+    message: str = ""  # when it failed: why, and what to do
+    info: ModelInfo | None = None  # when it is ready
+
+    @property
+    def words(self) -> str:
+        """In words, to stand in a sentence."""
+        if self.state == "loading" and self.total:
+            return f"{self.stage}, {self.done / 1e6:.0f} of {self.total / 1e6:.0f} MB"
+        return self.stage if self.state == "loading" else self.state
+
+
+class Unloaded(Message):
+    """The answer to `Unload`: the engine ends now, unless it is needed for `live` streams."""
+
+    call: int
+    live: int
 
 
 class Models(Message):
@@ -199,8 +237,8 @@ class Stats(Message):
     streams: list[StreamStats]
 
 
-EngineRequest = Generate | Cancel | Playout | GetModels | GetStats
-EngineReply = Queued | Chunk | Ended | Failed | Models | Stats
+EngineRequest = Generate | Cancel | Playout | Watch | Unload | GetModels | GetStats
+EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Models | Stats
 
 # --- between the web and the media process ---------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 log = logging.getLogger(__name__)
@@ -21,12 +22,13 @@ class Child:
     name: str
     arguments: list[str]  # after the interpreter
     environment: dict[str, str]
+    worth_restarting: Callable[[], bool] = lambda: True  # asked when it has died
     process: asyncio.subprocess.Process | None = None
     restarts: int = 0
     _pause: float = field(default=FIRST_PAUSE, repr=False)
 
     async def keep_running(self) -> None:
-        """Run until cancelled."""
+        """Run until cancelled, or until it dies and is not worth restarting."""
         while True:
             born = asyncio.get_running_loop().time()
             self.process = await asyncio.create_subprocess_exec(
@@ -42,6 +44,9 @@ class Child:
                 await self._stop()
                 raise
             lived = asyncio.get_running_loop().time() - born
+            if not self.worth_restarting():
+                log.error("the %s process ended with code %s after %.0f s", self.name, code, lived)
+                return
             self._pause = FIRST_PAUSE if lived > HEALTHY else min(2 * self._pause, LONGEST_PAUSE)
             self.restarts += 1
             log.error("the %s process ended with code %s after %.0f s; it is started again", self.name, code, lived)
@@ -59,17 +64,34 @@ class Child:
 
 
 class Supervisor:
-    """All children. `async with` starts them and stops them."""
+    """All children, by name. Those it is made with run within `async with`; others come and go meanwhile."""
 
-    def __init__(self, children: list[Child]) -> None:
-        self.children = children
-        self._tasks: list[asyncio.Task[None]] = []
+    def __init__(self, children: Sequence[Child] = ()) -> None:
+        self.children = {child.name: child for child in children}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Supervisor:
-        self._tasks = [asyncio.create_task(child.keep_running(), name=child.name) for child in self.children]
+        for child in list(self.children.values()):
+            self.start(child)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
+        await asyncio.gather(*(self.stop(name) for name in list(self._tasks)))
+
+    def start(self, child: Child) -> None:
+        """Run a child of a new name."""
+        assert child.name not in self._tasks, f"{child.name} runs already"
+        self.children[child.name] = child
+        self._tasks[child.name] = asyncio.create_task(child.keep_running(), name=child.name)
+
+    async def stop(self, name: str) -> None:
+        """End a child, if there is one of that name, and forget it."""
+        if task := self._tasks.get(name):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(task, return_exceptions=True)
+        self._tasks.pop(name, None)
+        self.children.pop(name, None)
+
+    def runs(self, name: str) -> bool:
+        """Whether there is such a child, which is alive or about to be restarted."""
+        return name in self._tasks and not self._tasks[name].done()

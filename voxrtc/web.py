@@ -14,13 +14,14 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from voxrtc import cards
 from voxrtc.api.app import build_app
+from voxrtc.cards import Card, CardError, names, read_card
 from voxrtc.chat.media_client import MediaClient
-from voxrtc.engine.client import EngineClient, EngineLost
+from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
-from voxrtc.messages import ModelInfo
+from voxrtc.processes import EngineProcesses
 from voxrtc.settings import Settings
+from voxrtc.suggestion import GPU, Suggestion
 from voxrtc.supervisor import Child, Supervisor
 from voxrtc.ui.page import mount_page
 
@@ -33,15 +34,25 @@ def main(settings: Settings) -> None:
     for chatty in ("httpx", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
-        card = cards.read_card(settings.models, settings.model)
-        card.check_files()
+        models = _cards(settings)
         listener = _listen(settings)
-    except (cards.CardError, OSError) as wrong:
+    except (CardError, OSError) as wrong:
         sys.exit(str(wrong))
     # uvicorn raises the signal that ended it once more; as an exception it runs the way out past the children.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(settings, card.info, listener))
+        asyncio.run(_serve(settings, models, listener))
+
+
+def _cards(settings: Settings) -> dict[str, Card]:
+    """All cards, the default model's first. Raises `CardError` when that one is wrong; others are left out."""
+    cards = {settings.model: read_card(settings.models, settings.model)}
+    for name in names(settings.models):
+        try:
+            cards.setdefault(name, read_card(settings.models, name))
+        except CardError as wrong:
+            log.warning("%s", wrong)
+    return cards
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -57,43 +68,47 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-async def _serve(settings: Settings, model: ModelInfo, listener: socket.socket) -> None:
+async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.socket) -> None:
     with tempfile.TemporaryDirectory(prefix="voxrtc-") as folder:
-        engine_address, media_address = (f"ipc://{Path(folder, name)}" for name in ("engine", "media"))
-        async with Supervisor(_children(settings, engine_address, media_address)):
-            engine, media = EngineClient(ZmqTransport(engine_address)), MediaClient(media_address)
-            app = _app(engine, media, model)
+        # Numbers, since a model's name need not be one of a file
+        addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
+        media_address = f"ipc://{Path(folder, 'media')}"
+        async with Supervisor([_media_process(settings, addresses, media_address)]) as supervisor:
+            processes = EngineProcesses(supervisor, settings, cards, addresses)
+            engines = Fleet({model: ZmqTransport(address) for model, address in addresses.items()}, processes)
+            media = MediaClient(media_address)
+            await engines.load(settings.model)
+            app = _app(engines, media, list(cards.values()))
             server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
-            greeting = asyncio.create_task(_greet(engine, media, listener))
+            greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener))
             await server.serve(sockets=[listener])
             greeting.cancel()
-            await engine.close()
+            await engines.close()
             await media.close()
 
 
-def _children(settings: Settings, engine_address: str, media_address: str) -> list[Child]:
-    environment = settings.environment()
-    return [
-        Child("engine", ["-m", "voxrtc.engine.process", "--listen", engine_address], environment),
-        Child("media", ["-m", "voxrtc.chat.media", "--engine", engine_address, "--listen", media_address], environment),
-    ]
+def _media_process(settings: Settings, engine_addresses: dict[str, str], address: str) -> Child:
+    engines = [word for model, where in engine_addresses.items() for word in ("--engine", f"{model}={where}")]
+    return Child("media", ["-m", "voxrtc.chat.media", *engines, "--listen", address], settings.environment())
 
 
-def _app(engine: EngineClient, media: MediaClient, model: ModelInfo) -> FastAPI:
-    app = build_app(engine, media)
-    mount_page(app, [model])
+def _app(engines: Fleet, media: MediaClient, cards: list[Card]) -> FastAPI:
+    suggestion = Suggestion(cards, gpu=GPU.exists())
+    suggestion.look()
+    app = build_app(engines, media, cards, suggestion.name)
+    mount_page(app, [card.info for card in cards])
     return app
 
 
-async def _greet(engine: EngineClient, media: MediaClient, listener: socket.socket) -> None:
-    """Print the address once a person who opens it can speak."""
-    await media.ready()
-    while True:
-        try:
-            await engine.models()
-            break
-        except EngineLost:
-            await asyncio.sleep(0.1)
+async def _greet(engines: Fleet, media: MediaClient, card: Card, listener: socket.socket) -> None:
+    """Print the address once a person who opens it can speak; before a download, which the page shows."""
     host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    print(f"\n  VoxRTC is ready: http://{shown}:{port}\n", flush=True)
+    place = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    await media.ready()
+    if card.missing():
+        print(f"\n  VoxRTC fetches {card.info.title} and shows how far it is: {place}\n", flush=True)
+    state = await engines.settled(card.info.name)
+    if state.state == "ready":
+        print(f"\n  VoxRTC is ready: {place}\n", flush=True)
+    elif state.state == "failed":
+        print(f"\n  {card.info.title} could not be loaded; others can, here: {place}\n", flush=True)

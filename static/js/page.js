@@ -1,5 +1,7 @@
 /** The page: what the person does goes to the talker, what the talker tells is shown. */
 import { Meter } from "./meter.js";
+import { Models } from "./models.js";
+import { drawCard, drawChoices, drawSuggestion, write } from "./shelf.js";
 import { Talker } from "./talker.js";
 import { drawWaterfall } from "./waterfall.js";
 
@@ -15,7 +17,9 @@ const BUSY = new Set(["connecting", "waiting", "speaking"]);
 
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
-const talker = new Talker(new URL("../../", import.meta.url));
+const base = new URL("../../", import.meta.url);
+const talker = new Talker(base);
+const models = new Models(base);
 const meter = new Meter(talker.speaker, () => talker.state === "speaking");
 /** What the person chose, so that a page rendered anew shows it again. @type {Record<string, string>} */
 const chosen = {};
@@ -23,13 +27,12 @@ const chosen = {};
 /** @type {Offer} */ let offer;
 
 /**
- * What there is to choose from, as `voxrtc/ui/page.py` gives it; a model is a `ModelInfo` of `voxrtc/messages.py`.
- * @typedef {{name: string, title: string, description: string, languages: string[], voices: string[], licence: string,
- *   parameters: number}} Model
- * @typedef {{text: string, examples: {title: string, text: string}[], models: Model[]}} Offer
+ * What there is to choose from, as `voxrtc/ui/page.py` gives it.
+ * @typedef {{text: string, examples: {title: string, text: string}[], models: import("./models.js").Model[]}} Offer
  */
 
-talker.addEventListener("change", paint);
+talker.addEventListener("change", onTalk);
+models.addEventListener("change", paintModels);
 addEventListener("pagehide", () => talker.hangUp());
 
 /** For tests and curious people. `output` is an AudioNode: the sound after our gain, as it goes to the ear. */
@@ -67,13 +70,12 @@ export function adopt(element, offered) {
 export function refresh(offered) {
   offer = offered;
   part("examples").replaceChildren(...offer.examples.map(example));
-  field("model").replaceChildren(...offer.models.map(({ title, name }) => new Option(title, name)));
   field("text").value = chosen.text ?? offer.text;
-  if (offer.models.some(({ name }) => name === chosen.model)) field("model").value = chosen.model;
-  offerVoices();
+  models.begin(offer.models);
   part("shortcut").textContent = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
   meter.adopt(part("meter"));
-  paint();
+  paintModels();
+  models.look();
 }
 
 function example({ title, text }) {
@@ -87,6 +89,14 @@ function onClick({ target }) {
   if (button?.name === "speak") speak();
   else if (button?.name === "stop") talker.stop();
   else if (button?.name === "example") choose("text", button.value);
+  else if (button?.name === "load") load(button.value || field("model").value);
+  else if (button?.name === "unload") models.unload(field("model").value);
+}
+
+function load(name) {
+  choose("model", name);
+  paintModels();
+  models.load(name);
 }
 
 function onKey(event) {
@@ -98,7 +108,7 @@ function onKey(event) {
 
 function onInput({ target }) {
   chosen[target.name] = target.value;
-  if (target.name === "model") offerVoices();
+  if (target.name === "model") paintModels();
 }
 
 function choose(name, value) {
@@ -106,34 +116,49 @@ function choose(name, value) {
 }
 
 function speak() {
+  if (obstacle()) return;
   talker.speak({ text: field("text").value, model: field("model").value, voice: field("voice").value });
 }
 
-/** The voices of the chosen model, and what its card says. */
-function offerVoices() {
-  const model = offer.models.find(({ name }) => name === field("model").value);
-  const voices = model?.voices ?? [];
-  field("voice").replaceChildren(...voices.map((voice) => new Option(voice.charAt(0).toUpperCase() + voice.slice(1), voice)));
-  if (voices.includes(chosen.voice)) field("voice").value = chosen.voice;
-  part("about").textContent = model ? about(model) : "No model is loaded yet.";
+function onTalk() {
+  if (talker.trouble?.code === "model_not_found") models.look(); // somebody unloaded it
+  paint();
 }
 
-/** A model's card in a line. @param {Model} model */
-function about({ description, languages, licence, parameters }) {
-  const names = new Intl.DisplayNames(["en"], { type: "language" });
-  const inWords = (code) => (/^[a-z]{2,3}(-|$)/.test(code) ? names.of(code) : code);
-  const size = new Intl.NumberFormat("en", { notation: "compact" });
-  const facts = [description.replace(/\.$/, ""), languages.map(inWords).join(", "), licence];
-  if (parameters) facts.push(`${size.format(parameters)}\u00a0parameters`);
-  return facts.join("\u00a0· ");
+/** What there is to choose from, and all of the chosen model. */
+function paintModels() {
+  drawChoices(field("model"), models.list);
+  if (models.get(chosen.model)) field("model").value = chosen.model;
+  const model = models.get(field("model").value);
+  offerVoices(model?.voices ?? []);
+  drawCard(part, model, models.trouble?.name === model?.name ? models.trouble?.words : "");
+  drawSuggestion(part, models.suggested?.name === model?.name ? undefined : models.suggested);
+  paint();
+}
+
+function offerVoices(voices) {
+  const select = field("voice");
+  if (select.dataset.drawn !== `${voices}`) {
+    select.replaceChildren(...voices.map((voice) => new Option(voice.charAt(0).toUpperCase() + voice.slice(1), voice)));
+    select.dataset.drawn = `${voices}`;
+  }
+  if (voices.includes(chosen.voice)) select.value = chosen.voice;
+}
+
+/** Why the chosen model cannot speak, in words; empty when it can. */
+function obstacle() {
+  const { title, state = "ready" } = models.get(field("model").value) ?? {};
+  return { loading: `${title} is being loaded …`, failed: `${title} could not be loaded.`, unloaded: `${title} is not loaded yet.` }[state] ?? "";
 }
 
 function paint() {
   root.querySelector(".vx").dataset.state = talker.state;
-  write(part("state"), talker.place ? inLine(talker.place) : WORDS[talker.state]);
+  const why = obstacle();
+  write(part("state"), talker.place ? inLine(talker.place) : (!BUSY.has(talker.state) && why) || WORDS[talker.state]);
   write(part("trouble-title"), talker.trouble?.title ?? "");
   write(part("trouble-advice"), talker.trouble?.message ?? "");
   part("trouble").dataset.shown = `${talker.trouble !== null}`;
+  root.querySelector("[name=speak]").disabled = Boolean(why);
   root.querySelector("[name=stop]").disabled = !BUSY.has(talker.state);
   drawWaterfall(part("stages"), part("total"), talker.journey);
   meter.wake();
@@ -144,11 +169,6 @@ function inLine({ position, wait }) {
   const suffix = { one: "st", two: "nd", few: "rd", other: "th" }[ORDINALS.select(position)];
   const seconds = Math.max(1, Math.round(wait / 1000));
   return `${position}${suffix} in line, about ${seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} min`} …`;
-}
-
-/** Screen readers repeat what is written; so only news is. */
-function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }
 
 /** @returns {HTMLElement} */

@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.fake_engine import ToneTransport
+from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
-from voxrtc.engine.client import EngineClient
 
 
 @pytest.fixture
@@ -31,6 +30,6 @@ def media() -> EchoMedia:
 @pytest.fixture
 async def http(tone: ToneTransport, media: EchoMedia) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application without a network between them."""
-    transport = httpx.ASGITransport(build_app(EngineClient(tone), media), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(build_app(tones(tone), media), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
         yield client

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tests.fake_engine import ToneTransport
-from voxrtc.api import models
+from voxrtc.engine import fleet
 from voxrtc.messages import GetModels, Models
 
 pytestmark = pytest.mark.anyio
@@ -52,9 +52,9 @@ async def test_an_engine_that_does_not_answer_is_not_waited_for(
 ) -> None:
     asked: list[GetModels] = []
     monkeypatch.setattr(tone, "send", asked.append)
-    monkeypatch.setattr(models, "PATIENCE", 0.01)
+    monkeypatch.setattr(fleet, "TOLD_WITHIN", 0.01)
     assert (await http.get("/healthz")).status_code == 503
-    assert (await http.get("/v1/models")).json()["error"]["code"] == "engine_loading"
+    assert (await http.get("/v1/models")).json()["error"]["code"] == "engine_lost"
     assert len(asked) == 2
 
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fake_engine import ToneTransport
+from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
 from voxrtc.chat.media_client import CallRefused, MediaClient
-from voxrtc.engine.client import EngineClient
 from voxrtc.messages import MediaRequest, decode, encode
 
 pytestmark = pytest.mark.anyio
@@ -116,7 +115,7 @@ async def test_a_refusal_of_the_media_process_is_passed_on(
 
 async def test_a_media_process_that_is_not_there_is_503(tone: ToneTransport, tmp_path: Path) -> None:
     media = MediaClient(f"ipc://{tmp_path / 'media'}")
-    transport = httpx.ASGITransport(build_app(EngineClient(tone), media))
+    transport = httpx.ASGITransport(build_app(tones(tone), media))
     async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
         for answer in (await client.post(PATH, **OFFERS["sdp"]), await client.delete(f"{PATH}/rtc_1")):
             assert (answer.status_code, answer.json()["error"]["code"]) == (503, "media_lost")
@@ -143,6 +142,6 @@ def test_any_json_gives_a_call_that_can_be_sent_on_or_a_client_error(body: Any) 
 
 
 async def _post(media: EchoMedia, body: Any) -> httpx.Response:
-    transport = httpx.ASGITransport(build_app(EngineClient(ToneTransport()), media))
+    transport = httpx.ASGITransport(build_app(tones(), media))
     async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
         return await client.post(PATH, content=json.dumps(body), headers={"Content-Type": "application/json"})

@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decoding import decode
-from tests.fake_engine import ToneTransport
+from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
 from voxrtc.api.encoders import ENCODERS
-from voxrtc.engine.client import EngineClient
 from voxrtc.messages import Failed, Generate, Playout
 
 pytestmark = pytest.mark.anyio
@@ -48,10 +47,10 @@ async def test_mp3_is_what_comes_unasked(http: httpx.AsyncClient) -> None:
 
 
 async def test_the_engine_is_told_what_was_asked_and_taken(http: httpx.AsyncClient, tone: ToneTransport) -> None:
-    await http.post(PATH, json={"model": "m", "voice": "v", "input": "one two three", "response_format": "pcm"})
+    await http.post(PATH, json={"model": "tone", "voice": "v", "input": "one two three", "response_format": "pcm"})
     asked, *reports = tone.requests
     assert isinstance(asked, Generate)
-    assert (asked.text, asked.model, asked.voice) == ("one two three", "m", "v")
+    assert (asked.text, asked.model, asked.voice) == ("one two three", "tone", "v")
     assert all(isinstance(report, Playout) and report.stream == asked.stream for report in reports)
     assert [report.taken for report in reports] == pytest.approx([0.1, 0.2, 0.3])
     assert all(0 <= report.played <= report.taken for report in reports), "it cannot have played what it has not got"
@@ -235,6 +234,6 @@ def test_any_json_gives_sound_or_a_client_error(body: Any) -> None:
 
 
 async def _post(body: Any) -> httpx.Response:
-    transport = httpx.ASGITransport(build_app(EngineClient(ToneTransport()), EchoMedia()))
+    transport = httpx.ASGITransport(build_app(tones(), EchoMedia()))
     async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
         return await client.post(PATH, content=json.dumps(body), headers=JSON)

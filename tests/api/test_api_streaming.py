@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 
 from tests.decoding import decode
-from tests.fake_engine import ToneTransport
+from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from tests.serving import serving
 from voxrtc.api.app import build_app
 from voxrtc.api.encoders import ENCODERS
-from voxrtc.engine.client import EngineClient
 from voxrtc.messages import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, Playout
 
 Address = tuple[str, int]
@@ -63,7 +62,7 @@ def engine() -> HandEngine:
 
 @pytest.fixture
 def address(engine: HandEngine) -> Iterator[Address]:
-    with serving(build_app(EngineClient(engine), EchoMedia())) as address:
+    with serving(build_app(tones(engine), EchoMedia())) as address:
         yield address
 
 

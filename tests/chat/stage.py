@@ -9,11 +9,10 @@ from typing import Any
 
 from aiortc.mediastreams import MediaStreamError
 
-from tests.fake_engine import TONE_MODEL, ToneTransport
+from tests.fake_engine import TONE_MODEL, ToneTransport, tones
 from tests.rtc.test_track import Time
 from voxrtc.chat.choice import choose
 from voxrtc.chat.session import Session
-from voxrtc.engine.client import EngineClient
 from voxrtc.messages import Cancel, Generate, ModelInfo, Playout
 from voxrtc.rtc.track import PlayoutTrack
 
@@ -24,11 +23,10 @@ class Stage:
     """`Line` and client in one. `async with` it: the track then runs as fast as its packets are taken."""
 
     def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None) -> None:
-        self.tone = ToneTransport(speed)
-        self.engine = EngineClient(self.tone)
+        self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
+        self.tone, self.engines = self.tones[0], tones(*self.tones)
         self.over = False
-        models = models or [TONE_MODEL]
-        self.session = Session(self.engine, models, choose(models, None, None), self._end)
+        self.session = Session(self.engines, choose(self.engines.known, None, None), self._end)
         time = Time()
         self.track = PlayoutTrack(self.session, time, time.sleep)
         self.session.line = self

@@ -15,12 +15,11 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from tests.fake_engine import ToneTransport
+from tests.fake_engine import ToneTransport, tones
 from tests.rtc.browser import PATIENCE, Browser
 from tests.rtc.sounds import audible, peak_hertz
 from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
-from voxrtc.engine.client import EngineClient
 from voxrtc.messages import Answer, EngineRequest, GetMediaStats, HangUp, MediaStats, Offer, Refused, decode, encode
 from voxrtc.settings import Settings
 
@@ -28,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def server(tone: ToneTransport | None = None, **settings: object) -> MediaServer:
-    return MediaServer(EngineClient(tone or ToneTransport()), Settings(**settings))  # type: ignore[arg-type]
+    return MediaServer(tones(*[tone] if tone else []), Settings(**settings))  # type: ignore[arg-type]
 
 
 async def stats(media: MediaServer) -> MediaStats:
@@ -99,14 +98,14 @@ async def test_a_bad_offer_is_refused_and_takes_no_place() -> None:
 
 
 async def test_an_engine_that_is_not_there_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxrtc.chat.media.ENGINE_WITHIN", 0.1)
+    monkeypatch.setattr("voxrtc.chat.media.MODEL_WITHIN", 0.1)
     tone = ToneTransport()
+    tone.lost = True
     media, browser = server(tone), Browser()
-    tone.lose()
     refused = await media.handle(Offer(call="a", sdp=await browser.offer()))
     assert isinstance(refused, Refused)
     assert (refused.status, refused.code) == (503, "engine_lost")
-    tone.lost = False
+    tone.find()
     assert isinstance(await media.handle(Offer(call="a", sdp=await browser.offer())), Answer)
     tone.lose()  # its models are known now: calls go on while it restarts
     other = Browser()
@@ -153,7 +152,7 @@ async def tone_engine(address: str) -> AsyncIterator[ToneTransport]:
     socket.setsockopt(zmq.LINGER, 0)
     socket.bind(address)
     clients: list[bytes] = []
-    tone.connect(lambda reply: socket.send_multipart([clients[-1], encode(reply)]), lambda: None)
+    tone.connect(lambda reply: [socket.send_multipart([client, encode(reply)]) for client in clients[-1:]], lambda: None)
 
     async def answer() -> None:
         while True:
@@ -178,7 +177,7 @@ class Process:
         self.engine, self.address = f"ipc://{folder}/engine", f"ipc://{folder}/media"
 
     def start(self) -> None:
-        arguments = [sys.executable, "-m", "voxrtc.chat.media", "--engine", self.engine, "--listen", self.address]
+        arguments = [sys.executable, "-m", "voxrtc.chat.media", "--engine", f"tone={self.engine}", "--listen", self.address]
         environment = {**os.environ, "VOXRTC_ICE_LOOPBACK": "1"}
         self.process = subprocess.Popen(arguments, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
 

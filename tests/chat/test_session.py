@@ -11,6 +11,7 @@ import pytest
 from tests.chat.stage import LONG, Stage, until
 from tests.fake_engine import TONE_MODEL
 from voxrtc.chat import events
+from voxrtc.messages import Generate, Progress
 
 
 async def test_a_sentence_from_item_to_the_last_sample() -> None:
@@ -84,6 +85,30 @@ async def test_the_session_tells_and_takes_model_and_voice() -> None:
     assert "tone, other" in model["message"]
     assert (voice["code"], voice["event_id"]) == ("voice_not_found", "e2")
     assert "default" in voice["message"]
+
+
+async def test_a_model_may_come_and_go_during_a_call() -> None:
+    other = msgspec.structs.replace(TONE_MODEL, name="other")
+    async with Stage(models=[TONE_MODEL, other]) as stage:
+        _, late = stage.tones
+        late.on_reply(Progress(state="unloaded"))
+        stage.do("session.update", session={"model": "other"})
+        assert [error["code"] for error in stage.errors] == ["model_not_found"]
+        late.find()
+        stage.do("session.update", session={"model": "other"})
+        stage.say("one")
+        await stage.event("response.done")
+        assert any(isinstance(request, Generate) for request in late.requests) and not stage.generated()
+        late.lose()  # its engine died: that is told of a response, and is no reason to forget the model
+        stage.say("two")
+        await stage.event("response.done", 2)
+        late.on_reply(Progress(state="unloaded"))
+        stage.say("three")
+        assert [error["code"] for error in stage.errors] == ["model_not_found", "engine_lost", "model_not_found"]
+        stage.do("session.update", session={"model": "tone"})
+        stage.do("response.create")
+        await stage.event("response.done", 3)
+        assert [request.text for request in stage.generated()] == ["three"]
 
 
 async def test_a_response_may_bring_its_own_text_and_voice() -> None:

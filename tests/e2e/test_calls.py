@@ -33,14 +33,14 @@ def eventually(holds: Callable[[], bool], within: float) -> bool:
 
 def test_stop_is_silent_at_once_and_spares_the_engine(desk: Desk, server: httpx.Client) -> None:
     """Silence in the page's audio graph; the engine computes at most one frame more."""
-    before = stats(server)["engine"]
+    before = stats(server)["engines"]["lark"]
     desk.speak(LONG)
     desk.await_sound()
     audible = desk.page.evaluate("recorder.audibleAfter(() => document.querySelector('[name=stop]').click(), 1500)")
     assert audible <= SILENT_WITHIN
     assert desk.state == "ready"
-    assert eventually(lambda: not stats(server)["engine"]["streams"], FREE_WITHIN)
-    after = stats(server)["engine"]
+    assert eventually(lambda: not stats(server)["engines"]["lark"]["streams"], FREE_WITHIN)
+    after = stats(server)["engines"]["lark"]
     assert after["cancelled"] == before["cancelled"] + 1
     assert after["frames_after_cancel"] - before["frames_after_cancel"] <= 1
 
@@ -62,7 +62,7 @@ def test_reload_frees_the_slot(desk: Desk, server: httpx.Client) -> None:
     assert stats(server)["media"]["peers"] == peers + 1
     desk.page.reload()
     assert eventually(lambda: stats(server)["media"]["peers"] == peers, FREE_WITHIN)
-    assert eventually(lambda: not stats(server)["engine"]["streams"], FREE_WITHIN)
+    assert eventually(lambda: not stats(server)["engines"]["lark"]["streams"], FREE_WITHIN)
 
 
 def test_a_page_that_cannot_say_goodbye_frees_the_slot(desk: Desk, server: httpx.Client) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 import torch
 
 from tests.engine.toy import Bench, Inline, Toy
 from voxrtc.messages import Cancel, Ended
-from voxrtc.speechlm.base import CacheShape, Prompt, Turn, Utterance
+from voxrtc.speechlm.base import Prompt, Turn, Utterance
 
 TEXT = "one|two|three|four"
 COMPANY = "somebody|else"
@@ -80,7 +81,7 @@ def test_memory_matters() -> None:
 
 def test_only_the_latest_is_kept_when_it_could_not_all_be_used() -> None:
     model = Remembering()
-    model.cache = CacheShape(model.cache.layers, model.cache.kv_heads, model.cache.head_dim, positions=30)
+    model.cache = replace(model.cache, positions=30)
     spoken(model)
     assert [[turn.text for turn in asked.before] for asked in model.asked] == [[], ["one"], ["one", "two"], ["three"]]
 

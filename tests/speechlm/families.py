@@ -13,7 +13,7 @@ from torch import Tensor
 from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.base import HOST, Detokenizer, Prompt, SpeechLM, Utterance
 from voxrtc.speechlm.codecs.mimi_files import load_mimi, mimi_config
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac
@@ -23,7 +23,6 @@ from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.weights import read_folder, read_json
 
-HOST = torch.device("cpu")
 POCKETS = ("plain", "drifting", "pointwise")
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 
@@ -34,19 +33,19 @@ def write_orpheus(folder: Path) -> Path:
     return write("orpheus", folder)
 
 
-def tiny_orpheus(folder: Path) -> Orpheus:
+def tiny_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Orpheus:
     """From a folder that `write_orpheus` wrote."""
-    return Orpheus.load(folder, VOICES)
+    return Orpheus.load(folder, VOICES, device, dtype)
 
 
-def tiny_csm(folder: Path, dtype: torch.dtype = torch.float32) -> Csm:
+def tiny_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Csm:
     """From a folder that `write("csm", folder)` wrote."""
-    return Csm.load(folder, ("0", "1", "7"), HOST, dtype)
+    return Csm.load(folder, ("0", "1", "7"), device, dtype)
 
 
-def tiny_pocket(name: str) -> Pocket:
+def tiny_pocket(name: str, device: torch.device = HOST) -> Pocket:
     """One of `POCKETS`, from the checkpoint that the package made."""
-    return Pocket.load(GOLDEN / "pocket" / "languages" / name)
+    return Pocket.load(GOLDEN / "pocket" / "languages" / name, device)
 
 
 def tiny_mimi(folder: Path) -> MimiTokens:
@@ -55,28 +54,28 @@ def tiny_mimi(folder: Path) -> MimiTokens:
     return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder, HOST)
 
 
-def lark(folder: Path) -> SpeechLM:
+def lark(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
     """The one that ships."""
-    return registry.load(ROOT / "models", "lark")[1]
+    return registry.load(ROOT / "models", "lark", device, dtype)[1]
 
 
-def brief_orpheus(folder: Path) -> SpeechLM:
+def brief_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
     """The tiny one, of twelve frames at most: its random weights find no end, and every token is a step."""
-    model = tiny_orpheus(write_orpheus(folder))
+    model = tiny_orpheus(write_orpheus(folder), device, dtype)
     limit(model, 7 * 12)
     return model
 
 
-def brief_csm(folder: Path) -> SpeechLM:
+def brief_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
     """The tiny one, which finds no end either, of twelve frames at most."""
-    model = tiny_csm(write("csm", folder))
+    model = tiny_csm(write("csm", folder), device, dtype)
     limit(model, 12)
     return model
 
 
-def pocket(name: str, folder: Path) -> SpeechLM:
-    """One of `POCKETS`."""
-    return tiny_pocket(name)
+def pocket(name: str, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+    """One of `POCKETS`, which stays in float32."""
+    return tiny_pocket(name, device)
 
 
 def limit(model: SpeechLM, frames: int) -> None:
@@ -90,7 +89,7 @@ def limit(model: SpeechLM, frames: int) -> None:
     model.preprocess = short  # type: ignore[method-assign]
 
 
-MODELS: dict[str, Callable[[Path], SpeechLM]] = {
+MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if need be a device and a dtype
     "lark": lark,
     "orpheus": brief_orpheus,
     "csm": brief_csm,

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from fastapi import FastAPI
 
-from voxrtc.api import errors, health, models, realtime, speech, stats
+from voxrtc.api import errors, health, loading, models, realtime, speech, stats
+from voxrtc.cards import Card
 from voxrtc.chat.media_client import MediaClient
-from voxrtc.engine.client import EngineClient
+from voxrtc.engine.fleet import Fleet
 
 
-def build_app(engine: EngineClient, media: MediaClient) -> FastAPI:
-    """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop."""
+def build_app(
+    engines: Fleet, media: MediaClient, cards: Sequence[Card] = (), suggested: Callable[[], str] = lambda: ""
+) -> FastAPI:
+    """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
+
+    `cards` are what `engines` can load; `suggested` names the one that a person is pointed to, if any.
+    """
     app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
     errors.install(app)
     for routes in (speech, models, health):
-        app.include_router(routes.router(engine))
+        app.include_router(routes.router(engines))
+    app.include_router(loading.router(engines, cards, suggested))
     app.include_router(realtime.router(media))
-    app.include_router(stats.router(engine, media))
+    app.include_router(stats.router(engines, media))
     return app

@@ -15,7 +15,15 @@ from voxrtc.engine.client import EngineLost, StreamFailed
 
 RETRY_AFTER = 3  # seconds: about what an engine takes to restart, or a short queue to move
 
-_STATUS = {"invalid_request": 400, "model_not_found": 404, "busy": 503, "engine_error": 500, "engine_lost": 503}
+_STATUS = {
+    "invalid_request": 400,
+    "model_not_found": 404,
+    "model_loading": 503,
+    "model_failed": 500,
+    "busy": 503,
+    "engine_error": 500,
+    "engine_lost": 503,
+}
 _CODE = {404: "not_found", 405: "method_not_allowed"}
 
 

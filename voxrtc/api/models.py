@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
@@ -10,24 +9,12 @@ import msgspec
 from fastapi import APIRouter
 
 from voxrtc.api.errors import ApiError
-from voxrtc.engine.client import EngineClient, EngineLost
+from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import ModelInfo
 
-PATIENCE = 2.0  # seconds an engine may take to say what it has loaded
 
-
-async def loaded(engine: EngineClient) -> list[ModelInfo]:
-    """The models that are ready, the default one first. Raises `ApiError` 503 when the engine does not tell in time."""
-    try:
-        return await asyncio.wait_for(engine.models(), PATIENCE)
-    except TimeoutError:
-        raise ApiError(503, "engine_loading", "The speech engine does not answer yet. Please try again.") from None
-    except EngineLost as lost:
-        raise ApiError(503, "engine_lost", str(lost)) from lost
-
-
-def router(engine: EngineClient) -> APIRouter:
-    """The routes over one engine."""
+def router(engines: Fleet) -> APIRouter:
+    """The routes over the engines."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
     created = int(time.time())  # OpenAI's field; the nearest that we know is when this server began to offer them
 
@@ -37,11 +24,11 @@ def router(engine: EngineClient) -> APIRouter:
 
     @routes.get("")
     async def list_models() -> dict[str, Any]:
-        return {"object": "list", "data": [card(model) for model in await loaded(engine)]}
+        return {"object": "list", "data": [card(model) for model in await engines.models()]}
 
     @routes.get("/{name:path}")
     async def get_model(name: str) -> dict[str, Any]:
-        models = await loaded(engine)
+        models = await engines.models()
         for model in models:
             if model.name == name:
                 return card(model)

@@ -23,7 +23,8 @@ from voxrtc.api import errors
 from voxrtc.api.encoders import ENCODERS, Encoder
 from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, LimitedRoute
 from voxrtc.api.recording import read_recording
-from voxrtc.engine.client import EngineClient, StreamFailed
+from voxrtc.engine.client import StreamFailed
+from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import Chunk, Generate, Playout, Queued
 
 MAX_INPUT = 10_000  # characters: about twelve minutes of speech
@@ -73,8 +74,8 @@ class SpeechRequest(BaseModel):
         return speed
 
 
-def router(engine: EngineClient) -> APIRouter:
-    """The route over one engine."""
+def router(engines: Fleet) -> APIRouter:
+    """The route over the engines."""
     routes = APIRouter(tags=["speech"], route_class=SpeechRoute)
 
     @routes.post("/v1/audio/speech", response_class=StreamingResponse)
@@ -91,7 +92,7 @@ def router(engine: EngineClient) -> APIRouter:
             reference=reference,
         )
         kind = ENCODERS[request.response_format]
-        parts = sound(engine, generate, kind)
+        parts = sound(engines, generate, kind)
         if request.stream_format == "sse":
             return Speech(generate.stream, events(parts), "text/event-stream")
         return Speech(generate.stream, silently(parts), kind.media_type)
@@ -99,14 +100,14 @@ def router(engine: EngineClient) -> APIRouter:
     return routes
 
 
-async def sound(engine: EngineClient, request: Generate, kind: type[Encoder]) -> AsyncGenerator[Queued | bytes]:
+async def sound(engines: Fleet, request: Generate, kind: type[Encoder]) -> AsyncGenerator[Queued | bytes]:
     """The stream in one format; each part is asked for when the listener has taken the one before.
 
     That also makes this listener's playout clock: it is taken to play from the first part on, at the speed of sound, what
     it has got. What it has not taken holds the stream back instead of filling memory. If the stream has to wait, its places
     in the queue come before the sound. Raises `StreamFailed`.
     """
-    async with aclosing(engine.generate(request)) as replies:
+    async with aclosing(engines.generate(request)) as replies:
         while isinstance(chunk := await anext(replies, None), Queued):
             yield chunk
         if chunk is None:
@@ -118,7 +119,7 @@ async def sound(engine: EngineClient, request: Generate, kind: type[Encoder]) ->
                 head, taken = b"", taken + _seconds(chunk)
                 now = time.monotonic()
                 played = min(taken, now - began)
-                engine.report(Playout(stream=request.stream, played=played, at=now, running=True, taken=taken))
+                engines.report(Playout(stream=request.stream, played=played, at=now, running=True, taken=taken))
                 chunk = await anext(replies, None)
             yield await _work(encoder, encoder.finish)
 

@@ -35,11 +35,11 @@ from voxrtc.messages import (
     EngineReply,
     EngineRequest,
     Generate,
-    GetModels,
     ModelInfo,
-    Models,
     Offer,
+    Progress,
     Timing,
+    Watch,
     decode,
     encode,
 )
@@ -112,8 +112,8 @@ async def make_tones(address: str) -> None:
     while True:
         client, data = await socket.recv_multipart()
         match decode(data, EngineRequest):
-            case GetModels(call=call):
-                await say(client, Models(call=call, models=[TONE]))
+            case Watch():
+                await say(client, Progress(state="ready", info=TONE))
             case Generate() as request:
                 speaking.add(asyncio.create_task(speak(client, request)))
 
@@ -142,7 +142,7 @@ def server_process(kind: str, engine: str, address: str, control: Connection) ->
 
     threading.Thread(target=report, daemon=True).start()
     settings = Settings(ice_loopback=True, max_peers=1000)
-    asyncio.run(media.run(engine, address, settings) if kind == "voxrtc" else run_stock(address))
+    asyncio.run(media.run({TONE.name: engine}, address, settings) if kind == "voxrtc" else run_stock(address))
 
 
 # --- who listens ---

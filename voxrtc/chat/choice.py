@@ -21,11 +21,11 @@ def choose(models: list[ModelInfo], model: str | None, voice: str | None, kept: 
 
     Raises `EventError` that names the choices.
     """
-    name = model or (kept.model if kept else models[0].name)
+    name = model or (kept.model if kept else models[0].name if models else "")
     info = next((info for info in models if info.name == name), None)
     if info is None:
-        names = ", ".join(info.name for info in models)
-        raise EventError("model_not_found", f"There is no model {name[:64]!r}. Models: {names}.", "session.model")
+        names = ", ".join(info.name for info in models) or "none"
+        raise EventError("model_not_found", f"No model {name[:64]!r} is loaded. Loaded: {names}.", "session.model")
     if voice and voice not in info.voices:
         voices = ", ".join(info.voices)
         raise EventError(

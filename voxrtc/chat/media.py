@@ -1,4 +1,4 @@
-"""The media process: `python -m voxrtc.chat.media --engine ipc://… --listen ipc://…`; settings from the environment.
+"""The media process: `python -m voxrtc.chat.media --engine lark=ipc://… --listen ipc://…`; settings from the environment.
 
 One asyncio loop of peers and their conversations. It serves `MediaRequest`s; it ends with the process that started it.
 """
@@ -20,7 +20,7 @@ from voxrtc.chat import events
 from voxrtc.chat.choice import choose
 from voxrtc.chat.events import EventError
 from voxrtc.chat.session import Session
-from voxrtc.engine.client import EngineClient, EngineLost
+from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages import (
@@ -31,7 +31,6 @@ from voxrtc.messages import (
     MediaReply,
     MediaRequest,
     MediaStats,
-    ModelInfo,
     Offer,
     Refused,
     decode,
@@ -42,20 +41,19 @@ from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import Peer, warm_up
 from voxrtc.settings import Settings
 
-ENGINE_WITHIN = 2.0  # seconds for the engine to name its models
+MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
 
 log = logging.getLogger(__name__)
 
 
 class MediaServer:
-    """All calls of this process. One engine behind them."""
+    """All calls of this process, and the engines behind them."""
 
-    def __init__(self, engine: EngineClient, settings: Settings) -> None:
-        self._engine = engine
+    def __init__(self, engines: Fleet, settings: Settings) -> None:
+        self._engines = engines
         self._limit = settings.max_peers
         self._configuration = ice.configuration(settings.stun)
         self._peers: dict[str, Peer] = {}  # by call
-        self._models: list[ModelInfo] = []
         self._calls = 0
         self._underruns = 0  # of calls that are over
 
@@ -84,40 +82,22 @@ class MediaServer:
 
         try:
             wanted = events.settings(offer.session)
-            models = await self._known_models()
-            choice = choose(models, wanted.model, wanted.voice)
+            async with asyncio.timeout(MODEL_WITHIN):
+                await self._engines.until_known()
+            choice = choose(self._engines.known, wanted.model, wanted.voice)
             if len(self._peers) >= self._limit:  # asked last, so that nothing is awaited before the place is taken
                 message = f"All {self._limit} places are taken. Please try again in a minute."
                 return refused(503, "too_many_calls", message)
             if offer.call in self._peers:
                 return refused(409, "call_exists", "This call is set up already.")
-            session = Session(self._engine, models, choice, lambda: self._over(offer.call))
+            session = Session(self._engines, choice, lambda: self._over(offer.call))
             session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
             self._calls += 1
             return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
         except (EventError, BadOffer) as error:
             return refused(400, error.code, str(error))
         except TimeoutError:
-            return refused(503, "engine_lost", "The speech engine is not ready. Please try again in a few seconds.")
-
-    async def _known_models(self) -> list[ModelInfo]:
-        """The engine's models; while it restarts, those that it had. Raises `TimeoutError` when there are none yet."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ENGINE_WITHIN):
-                return await self._ask_models()
-        if not self._models:
-            raise TimeoutError
-        return self._models
-
-    async def _ask_models(self) -> list[ModelInfo]:
-        while True:
-            try:
-                self._models = await self._engine.models()
-                return self._models
-            except EngineLost:
-                if self._models:
-                    return self._models
-                await asyncio.sleep(0.05)  # when all processes start at once, its socket may come after ours
+            return refused(503, "engine_lost", self._engines.why_none())
 
     def _over(self, call: str) -> None:
         self._underruns += self._peers.pop(call).track.underruns
@@ -154,11 +134,11 @@ async def serve(server: Handler, address: str) -> None:
         socket.close()
 
 
-async def run(engine_address: str, address: str, settings: Settings) -> None:
-    """The process's life: warm up, serve, and hang up at SIGTERM or SIGINT."""
+async def run(engine_addresses: dict[str, str], address: str, settings: Settings) -> None:
+    """The process's life: warm up, serve, and hang up at SIGTERM or SIGINT. Engines by model, the default one first."""
     ice.prepare(settings.ice_loopback)
-    engine = EngineClient(ZmqTransport(engine_address))
-    server = MediaServer(engine, settings)
+    engines = Fleet({model: ZmqTransport(where) for model, where in engine_addresses.items()})
+    server = MediaServer(engines, settings)
     await warm_up(ice.configuration(""))
     serving = asyncio.ensure_future(serve(server, address))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -167,13 +147,13 @@ async def run(engine_address: str, address: str, settings: Settings) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await serving
     await server.close()
-    await engine.close()
+    await engines.close()
 
 
 def main() -> None:
     """Read the addresses and run."""
     parser = argparse.ArgumentParser(description="The media process; settings come from the environment.")
-    parser.add_argument("--engine", required=True, help="ZeroMQ address of the engine")
+    parser.add_argument("--engine", required=True, action="append", metavar="MODEL=ADDRESS", help="the default model first")
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
     settings = Settings()
@@ -181,7 +161,7 @@ def main() -> None:
     for library in ("aioice", "aiortc"):  # a dozen lines a connection
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
     die_with_parent()
-    asyncio.run(run(arguments.engine, arguments.listen, settings))
+    asyncio.run(run(dict(engine.split("=", 1) for engine in arguments.engine), arguments.listen, settings))
 
 
 if __name__ == "__main__":

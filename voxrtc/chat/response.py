@@ -9,7 +9,8 @@ from contextlib import aclosing
 from typing import Any
 
 from voxrtc.chat import events
-from voxrtc.engine.client import EngineClient, StreamFailed
+from voxrtc.engine.client import StreamFailed
+from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import Generate, Queued, Timing
 from voxrtc.rtc.track import PlayoutTrack, Utterance
 
@@ -46,11 +47,11 @@ class Response:
         """
         return self.timing is not None or self._request.priority
 
-    def start(self, engine: EngineClient, track: PlayoutTrack, over: Callable[[Response], None]) -> None:
+    def start(self, engines: Fleet, track: PlayoutTrack, over: Callable[[Response], None]) -> None:
         """Announce it and begin; `over` is called once, after `response.done`."""
         self._over = over
         self._announce()
-        self._task = asyncio.get_running_loop().create_task(self._speak(engine, track))
+        self._task = asyncio.get_running_loop().create_task(self._speak(engines, track))
         self._task.add_done_callback(self._ended)
 
     def cancel(self) -> None:
@@ -79,8 +80,8 @@ class Response:
         }
         return {stage: round(1000 * each, 2) for stage, each in seconds.items()}
 
-    async def _speak(self, engine: EngineClient, track: PlayoutTrack) -> None:
-        async with aclosing(engine.generate(self._request)) as replies:
+    async def _speak(self, engines: Fleet, track: PlayoutTrack) -> None:
+        async with aclosing(engines.generate(self._request)) as replies:
             async for reply in replies:
                 if isinstance(reply, Queued):
                     self._tell_place(reply)

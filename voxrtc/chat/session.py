@@ -14,8 +14,8 @@ from voxrtc.chat import events
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.events import EventError
 from voxrtc.chat.response import Response
-from voxrtc.engine.client import EngineClient
-from voxrtc.messages import Generate, ModelInfo, Playout
+from voxrtc.engine.fleet import Fleet
+from voxrtc.messages import Generate, Playout
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.track import PlayoutTrack
 
@@ -40,8 +40,8 @@ class Session:
 
     line: Line  # set by its maker, since a peer is made with its listener
 
-    def __init__(self, engine: EngineClient, models: list[ModelInfo], choice: Choice, over: Callable[[], None]) -> None:
-        self._engine, self._models, self._choice, self._over = engine, models, choice, over
+    def __init__(self, engines: Fleet, choice: Choice, over: Callable[[], None]) -> None:
+        self._engines, self._choice, self._over = engines, choice, over
         self._id = events.new_id("sess")
         self._items: list[str] = []  # ids, oldest first
         self._unanswered: str | None = None  # the text of the last user message that nothing has answered
@@ -79,7 +79,7 @@ class Session:
 
     def progress(self, clock: Clock) -> None:
         if self._active and self._active.id == clock.stream:  # afterwards the engine no longer needs to know
-            self._engine.report(Playout(stream=clock.stream, played=clock.played, at=time.monotonic(), running=clock.running))
+            self._engines.report(Playout(stream=clock.stream, played=clock.played, at=time.monotonic(), running=clock.running))
 
     def stopped(self, clock: Clock) -> None:
         self._tell("output_audio_buffer.stopped", response_id=clock.stream)
@@ -90,7 +90,7 @@ class Session:
     def _handle(self, event: events.AnyClientEvent) -> None:
         match event:
             case events.SessionUpdate(session=session):
-                self._choice = choose(self._models, session.model, session.voice, self._choice)
+                self._choice = choose(self._engines.known, session.model, session.voice, self._choice)
                 self._tell("session.updated", session=self._settings())
             case events.ItemCreate():
                 self._add_item(event)
@@ -134,7 +134,7 @@ class Session:
             raise EventError("conversation_already_has_active_response", message)
         if settings.output_modalities not in (None, ["audio"]):
             raise EventError("invalid_value", "Responses here are sound: ['audio'].", "response.output_modalities")
-        choice = choose(self._models, None, settings.voice, self._choice)
+        choice = choose(self._engines.known, None, settings.voice, self._choice)
         request = Generate(
             stream=events.new_id("resp"),
             text=self._text_for(settings),
@@ -148,7 +148,7 @@ class Session:
         previous = self._insert(item_id, None) if settings.conversation != "none" else None
         response = Response(self.line.send, request, item_id, previous, settings.metadata)
         self._active = self._heard[response.id] = response
-        response.start(self._engine, self.line.track, self._generated)
+        response.start(self._engines, self.line.track, self._generated)
 
     def _text_for(self, settings: events.ResponseSettings) -> str:
         """The text to speak: the last user message of the response's own input, else of the conversation."""

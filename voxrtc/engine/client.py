@@ -20,9 +20,14 @@ from voxrtc.messages import (
     ModelInfo,
     Models,
     Playout,
+    Progress,
     Queued,
     Stats,
+    Unload,
+    Unloaded,
 )
+
+Answer = Models | Stats | Unloaded
 
 
 class StreamFailed(Exception):
@@ -38,7 +43,10 @@ class EngineLost(ConnectionError):
 
 
 class Transport(Protocol):
-    """A way to an engine. `connect` names who takes replies and who is told of a loss, on the caller's event loop."""
+    """A way to an engine. `connect` names who takes replies and who is told of a loss, on the caller's event loop.
+
+    Once it is there it says `Watch`, so that the engine's `Progress` is known from then on.
+    """
 
     def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None: ...
 
@@ -49,13 +57,20 @@ class Transport(Protocol):
 
 
 class EngineClient:
-    """One engine: generate, cancel, report playout, ask. Used from one event loop."""
+    """One engine: generate, cancel, report playout, ask. Used from one event loop.
+
+    `progress` is the engine's latest word on its model, None while there is no engine. `info` says what the model is, from
+    the moment it was ready, also while its engine is restarted.
+    """
 
     def __init__(self, transport: Transport) -> None:
+        self.progress: Progress | None = None
+        self.info: ModelInfo | None = None
         self._transport = transport
         self._streams: dict[str, asyncio.Queue[Queued | Chunk | Ended | Failed]] = {}
-        self._questions: dict[int, asyncio.Future[Models | Stats]] = {}
+        self._questions: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = itertools.count()
+        self._changed = asyncio.Event()  # set, and replaced, whenever `progress` changes
         transport.connect(self._on_reply, self._on_lost)
 
     async def generate(self, request: Generate) -> AsyncGenerator[Queued | Chunk, None]:
@@ -97,21 +112,39 @@ class EngineClient:
             self._streams.pop(stream)
             self._tell(Cancel(stream=stream))
 
+    def speaks(self, stream: str) -> bool:
+        """Whether `generate` goes on for this stream."""
+        return stream in self._streams
+
     def report(self, playout: Playout) -> None:
         """Tell the scheduler how far a listener is."""
         self._tell(playout)
 
     async def models(self) -> list[ModelInfo]:
-        """The loaded models, default first. Raises `EngineLost`."""
+        """The loaded model, from the engine's own loop. Raises `EngineLost` when there is none that is ready."""
         reply = await self._ask(GetModels(call=next(self._numbers)))
         assert isinstance(reply, Models)
         return reply.models
 
     async def stats(self) -> Stats:
-        """Counters and present load. Raises `EngineLost`."""
+        """Counters and present load. Raises `EngineLost` as `models` does."""
         reply = await self._ask(GetStats(call=next(self._numbers)))
         assert isinstance(reply, Stats)
         return reply
+
+    async def unload(self) -> int:
+        """Have the engine take no more streams, so that its process can be ended.
+
+        It refuses while it has streams, of whichever client; returns how many. Raises `EngineLost`.
+        """
+        reply = await self._ask(Unload(call=next(self._numbers)))
+        assert isinstance(reply, Unloaded)
+        return reply.live
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until `holds` is true of `progress`."""
+        while not holds():
+            await self._changed.wait()
 
     async def close(self) -> None:
         """Let go of the engine; open streams end with `StreamFailed`."""
@@ -124,8 +157,11 @@ class EngineClient:
         except EngineLost:
             pass  # a lost engine has no stream left to cancel or to pace; `_on_lost` tells the listeners
 
-    async def _ask(self, question: GetModels | GetStats) -> Models | Stats:
-        future: asyncio.Future[Models | Stats] = asyncio.get_running_loop().create_future()
+    async def _ask(self, question: GetModels | GetStats | Unload) -> Answer:
+        if not isinstance(question, Unload) and (self.progress is None or self.progress.state != "ready"):
+            words = self.progress.words if self.progress else "starting"
+            raise EngineLost(f"The model is not ready ({words}).")  # nobody would answer
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._questions[question.call] = future
         try:
             self._transport.send(question)
@@ -134,7 +170,11 @@ class EngineClient:
             del self._questions[question.call]
 
     def _on_reply(self, reply: EngineReply) -> None:
-        if isinstance(reply, Models | Stats):
+        if isinstance(reply, Progress):
+            if reply.state != "loading":  # while it loads again, it is still what it was
+                self.info = reply.info
+            self._moved(reply)
+        elif isinstance(reply, Models | Stats | Unloaded):
             if (future := self._questions.get(reply.call)) and not future.done():
                 future.set_result(reply)
         elif replies := self._streams.get(reply.stream):
@@ -146,6 +186,12 @@ class EngineClient:
         for future in self._questions.values():
             if not future.done():
                 future.set_exception(EngineLost(LOST))
+        self._moved(None)
+
+    def _moved(self, progress: Progress | None) -> None:
+        self.progress = progress
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 LOST = "The speech engine stopped; it is being restarted. Please try again in a few seconds."

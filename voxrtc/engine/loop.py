@@ -7,6 +7,7 @@ their results come in through the same inbox as requests do. So all of a stream'
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import random
 import threading
@@ -85,6 +86,7 @@ class Engine:
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._slots = list(range(worker.slots))
         self._flights: deque[Flight] = deque()
+        self._landed = -math.inf  # when the latest step was done
         self._detokenizing = False
         self._on_crash = on_crash
         self._prompts, self._codec = executor("prompts"), executor("detokenizer")
@@ -178,11 +180,15 @@ class Engine:
             self._admit(self.streams[name])
         if plan.detokenize:
             self._detokenize([(self.streams[name], count) for name, count in plan.detokenize])
-        parts = [*plan.prefill, *((name, 1) for name in plan.decode)]
+        parts = [*plan.prefill, *((name, 1) for name in plan.decode if not self._all_asked(name))]
         if parts:
             self._launch([(self.streams[name], count) for name, count in parts])
         while len(self._flights) > (self.worker.lag if parts else 0):
             self._land(self._flights.popleft())
+
+    def _all_asked(self, name: str) -> bool:
+        piece = self.streams[name].piece
+        return piece is not None and piece.asked_for_all
 
     def _launch(self, parts: list[tuple[Stream, int]]) -> None:
         began, tasks, owners = self.clock(), [], []
@@ -198,7 +204,8 @@ class Engine:
         """Take what a step gave. What it gave for streams that left meanwhile is dropped."""
         results, prompt_tokens = flight.step.results(), sum(task.count for task in flight.tasks if task.count > 1)
         sampled = sum(isinstance(result, tuple) for result in results)
-        self.costs.stepped(self.clock() - flight.began, flight.step.seconds[1], len(flight.tasks), sampled, prompt_tokens)
+        began, self._landed = max(flight.began, self._landed), self.clock()  # a step that lags began when the one before ended
+        self.costs.stepped(self._landed - began, flight.step.seconds[1], len(flight.tasks), sampled, prompt_tokens)
         self.counters.landed(flight.step.seconds, prompt_tokens, sampled)
         for (stream, piece), result in zip(flight.owners, results, strict=True):
             if stream.piece is not piece or piece.complete:
@@ -341,7 +348,7 @@ class Engine:
             return
         stream.slot, stream.prepared = self._slots.pop(), None
         model = self.worker.model
-        state = model.detokenizer.new_state(stream.seed + stream.frames)
+        state = self.worker.detokenizer_state(stream.seed + stream.frames)
         kept: list[Tensor] | None = [] if model.remembers else None
         stream.piece = Piece(stream.text, prompt, state, prompt.known, kept=kept)
         if stream.entered is None:

@@ -48,6 +48,11 @@ class Piece:
         """Prompt tokens that are not in the cache yet."""
         return max(0, self.prompt.length - self.position)
 
+    @property
+    def asked_for_all(self) -> bool:
+        """Steps for all its frames have begun, though not all may be done: the last prompt token's step gives the first."""
+        return self.position >= self.prompt.length + self.prompt.max_frames - 1
+
     def add(self, frame: Tensor, last: bool) -> None:
         """Take a sampled frame [width]; its length is bounded by the prompt whatever the model thinks."""
         self.made += 1

@@ -10,7 +10,7 @@ import zmq.asyncio
 from zmq.utils.monitor import recv_monitor_message
 
 from voxrtc.engine.client import EngineLost
-from voxrtc.messages import EngineReply, EngineRequest, decode, encode
+from voxrtc.messages import EngineReply, EngineRequest, Watch, decode, encode
 
 CONNECTION = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED  # what to watch a `dealer` for
 
@@ -23,6 +23,7 @@ def dealer() -> zmq.asyncio.Socket:
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.RECONNECT_IVL, 50)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, 400)  # a model that is not loaded has nobody at its address
     return socket
 
 
@@ -61,5 +62,7 @@ class ZmqTransport:
         while True:
             event = (await recv_monitor_message(monitor))["event"]
             self._connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
-            if not self._connected:
+            if self._connected:
+                self.send(Watch())
+            else:
                 on_lost()

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 import torch
 
 from voxrtc.bench.baselines.generate import speak
-from voxrtc.engine.process import EngineServer
+from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages import (
     Cancel,
@@ -131,4 +131,6 @@ def serve(executor: Executor, threads: int) -> None:
     assert isinstance(lark, Lark)
     for _ in speak(lark, "Yes.", CHUNK):  # the first sentence is slow
         pass
-    EngineServer(PlainServer(lark, info, executor, settings.chunk or CHUNK), address).serve()
+    server = EngineServer(settings.model, address)
+    server.open(PlainServer(lark, info, executor, settings.chunk or CHUNK), info)
+    server.serve()

@@ -217,7 +217,7 @@ class Snac(nn.Module, Detokenizer):
 
     def _latents(self, codes: Tensor) -> Tensor:
         """[n, 7] -> [latent_dim, LATENTS * n]."""
-        parts = [book(codes[:, list(at)].flatten()) for book, at in zip(self.books, BOOKS, strict=True)]
+        parts = [book(torch.stack([codes[:, i] for i in at], 1).flatten()) for book, at in zip(self.books, BOOKS, strict=True)]
         return sum(part.repeat_interleave(LATENTS // len(at), 1) for part, at in zip(parts, BOOKS, strict=True))
 
 

@@ -67,9 +67,9 @@ class Csm(SpeechLM):
         self.codebooks = network.config.books
         self.frame_rate = codec.sample_rate / codec.samples_per_group
         self.voices = ("default", *voices)  # the first of them, for a listener who asked for none
-        self.device = network.starts.device
+        self.device, self.dtype = network.starts.device, network.dtype
         shape = network.config.backbone
-        self.cache = CacheShape(shape.layers, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
         self._memory = shape.positions - OWN - FRAMES  # positions that may stand before a piece's own text
 
     @classmethod
@@ -139,13 +139,12 @@ class Csm(SpeechLM):
         states.history[slot] = -1
 
     def forward(self, batch: Batch, states: CsmStates) -> Tensor:
-        counts = torch.tensor(batch.counts, device=batch.slots.device)
-        rows = batch.slots if batch.decode_only else batch.slots.repeat_interleave(counts)
+        rows = batch.rows
         in_prompt = batch.positions < states.length[rows]
         text = torch.where(in_prompt, states.text[rows, batch.positions], -1)
         codes = torch.where(in_prompt[:, None], states.codes[rows, batch.positions].long(), states.frame[rows])
         hidden = self.network(text, codes, batch.positions, batch.attention)
-        return hidden if batch.decode_only else hidden[counts.cumsum(0) - 1]
+        return hidden if batch.decode_only else hidden[batch.ends]
 
     def sample(self, hidden: Tensor, slots: Tensor, states: CsmStates, sampler: Sampler) -> Frames:
         codes = self.network.frame(hidden, sampler, states.history[slots])

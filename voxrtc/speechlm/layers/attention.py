@@ -53,7 +53,7 @@ def rope_table(positions: int, head_dim: int, theta: float, scaling: RopeScaling
 
 def rope_at(positions: Tensor, head_dim: int, theta: float, scaling: RopeScaling | None = None) -> Tensor:
     """Rotary angles at integer positions [n] as cosines and sines, [n, 2, head_dim / 2] (RoFormer, arXiv 2104.09864)."""
-    frequency = theta ** -(torch.arange(0, head_dim, 2, dtype=torch.float32, device="cpu") / head_dim)
+    frequency = theta ** -(torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device) / head_dim)
     if scaling:
         frequency = scaling.apply(frequency)
     angle = torch.outer(positions.float(), frequency)

@@ -48,17 +48,22 @@ class PackedLinear(nn.Module):
 def pack(module: nn.Module, most: int, smallest: int = 0) -> None:
     """Replace every linear layer below `module`, which is only served from then on, with up to about `most` rows at a time.
 
-    Those of fewer than `smallest` weights stay: for a few rows torch's own are cheaper there. Without oneDNN nothing changes.
+    Those of fewer than `smallest` weights stay: for a few rows torch's own are cheaper there. So do those on another device or
+    of other numbers. Without oneDNN nothing changes.
     """
     if not torch.backends.mkldnn.is_available():
         return
     kinds: dict[tuple[int, int, bool], PackedLinear] = {}
     for parent in list(module.modules()):
         for name, child in parent.named_children():
-            if type(child) is nn.Linear and child.weight.numel() >= smallest:
+            if type(child) is nn.Linear and _packs(child.weight) and child.weight.numel() >= smallest:
                 packed = PackedLinear(child)
                 setattr(parent, name, packed)
                 kinds[packed.in_features, packed.out_features, packed.bias is None] = packed
     for packed in kinds.values():
         for size in SIZES[: bisect_left(SIZES, most) + 1]:
             packed(torch.zeros(size, packed.in_features))
+
+
+def _packs(weight: Tensor) -> bool:
+    return weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)

@@ -1,0 +1,171 @@
+"""A person finds a model on the page, has it fetched from a hub and loaded, and hears it: tiny ones of each family."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+import yaml
+from playwright.sync_api import Browser
+
+from tests.e2e.conftest import ROOT, running
+from tests.e2e.desk import Desk, open_window
+from tests.fake_hub import Hub, serving
+from tests.speechlm.families import write_orpheus
+from tests.tiny import GOLDEN
+from voxrtc.cards import read_card
+from voxrtc.suggestion import GPU
+
+
+def write_pocket(folder: Path) -> Path:
+    """The tiny checkpoint, laid out as the real one."""
+    return shutil.copytree(GOLDEN / "pocket" / "languages" / "plain", folder, dirs_exist_ok=True)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A tiny random model, whose card is the real one's. `more` are files that a tiny one needs beside the real one's."""
+
+    card: str
+    write: Callable[[Path], Path]
+    samples: int  # of a frame
+    more: tuple[str, ...] = ()
+    voices: tuple[str, ...] = ()  # where it has others
+
+
+FAMILIES = {
+    "orpheus": Family("orpheus", write_orpheus, 2048),
+    "pocket": Family("pocket", write_pocket, 1920, ("languages/english/config.yaml",), ("default", "someone", "other")),
+}
+
+
+def card(family: Family) -> dict[str, Any]:
+    """The card that ships, for the tiny one."""
+    card = yaml.safe_load((ROOT / "models" / f"{family.card}.yaml").read_text())
+    card["sources"][0]["files"] += family.more
+    card["voices"] = list(family.voices) or card["voices"]
+    return card
+
+
+@contextmanager
+def stocked(folder: Path, family: Family) -> Iterator[tuple[Hub, httpx.Client]]:
+    """A hub with the family's files, and a server with Lark and the family's card, and none of its files."""
+    published, models = folder / "published", folder / "models"
+    for place in (published, models):
+        place.mkdir()
+        (place / f"{family.card}.yaml").write_text(yaml.safe_dump(card(family)))
+    lark = (ROOT / "models" / "lark.yaml").read_text().replace("path: lark", f"path: {ROOT / 'models' / 'lark'}")
+    (models / "lark.yaml").write_text(lark)
+    tiny, hub = read_card(published, family.card), Hub(gate=threading.Event())
+    family.write(tiny.folder)
+    for source in tiny.sources:
+        hub.add(source.repo, tiny.place(source), revision=source.revision)
+    settings = {"VOXRTC_MODELS": str(models), "HF_ENDPOINT": "", "HF_HUB_OFFLINE": "", "HF_TOKEN": ""}
+    with serving(hub), running(folder / "log.txt", **{**settings, "HF_ENDPOINT": hub.url}) as server:
+        yield hub, server
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, tmp_path: Path, name: str) -> None:
+    family = FAMILIES[name]
+    with stocked(tmp_path, family) as (hub, server):
+        assert hub.gate
+        desk = Desk(open_window(browser), str(server.base_url))
+        page, shelf = desk.page, desk.page.locator(".vx-shelf")
+        title = card(family)["title"]
+        if name == "pocket" and not GPU.exists():
+            suggestion = page.locator(".vx-suggestion")
+            suggestion.wait_for()
+            assert f"{title} suits this computer" in suggestion.inner_text()
+            suggestion.get_by_role("button").click()
+        else:
+            page.get_by_label("Model").select_option(name)
+            assert page.get_by_role("button", name="Speak").is_disabled()
+            shelf.get_by_role("button", name="Download and load").click()
+        wait_for_bar(page, "bar => bar.max > 1 && bar.value > 0 && bar.value < bar.max")
+        assert "Downloading … " in shelf.inner_text() and "MB" in shelf.inner_text()
+        selected = page.get_by_label("Model").input_value()
+        assert selected == name and f"{title} is being loaded" in page.locator("[data-part=state]").inner_text()
+        hub.gate.set()
+        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'ready'")
+
+        sound, rate = desk.hear("Yes.")
+        check_heard(sound, rate, server, family)
+        check_spoken(server, family)
+        unload(desk, name)
+        page.context.close()
+
+
+def wait_for_bar(page: Any, holds: str) -> None:
+    page.wait_for_function(f"({holds})(document.querySelector('.vx-loading progress'))")
+
+
+def frames(server: httpx.Client, family: Family) -> int:
+    return int(server.get("/v1/voxrtc/stats").json()["engines"][family.card]["frames"])
+
+
+def seconds(server: httpx.Client, family: Family, steps: int) -> float:
+    """What so many steps of the model sound like."""
+    rate = next(model for model in server.get("/v1/models").json()["data"] if model["id"] == family.card)
+    return float(steps / rate["voxrtc"]["frame_rate"])
+
+
+def check_heard(sound: np.ndarray, rate: int, server: httpx.Client, family: Family) -> None:
+    """As long as the model made it, at the right speed: random weights make noise from the first to the last frame."""
+    loud = np.flatnonzero(np.abs(sound) > 1e-3 * np.abs(sound).max())
+    made = seconds(server, family, frames(server, family))
+    assert made > 0.1 and (loud[-1] - loud[0]) / rate == pytest.approx(made, abs=0.25)
+
+
+def check_spoken(server: httpx.Client, family: Family) -> None:
+    """By HTTP, in whole frames of its own rate."""
+    wanted = {"model": family.card, "input": "Yes.", "response_format": "wav"}
+    answer = server.post("/v1/audio/speech", json=wanted)
+    assert answer.status_code == 200, answer.text
+    samples, rate = soundfile.read(io.BytesIO(answer.content), dtype="int16")
+    assert rate == 24_000 and len(samples) and len(samples) % family.samples == 0 and np.abs(samples).max() > 100
+
+
+def unload(desk: Desk, name: str) -> None:
+    """Its memory is free again, and the page says so; the model that was there before still speaks."""
+    page, shelf = desk.page, desk.page.locator(".vx-shelf")
+    shelf.get_by_role("button", name="Unload").click()
+    page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'unloaded'")
+    assert shelf.get_by_role("button", name="Load", exact=True).is_visible(), "its files are here now"
+    page.get_by_label("Model").select_option("lark")
+    desk.hear("Good morning.")
+    assert page.get_by_label("Model").locator("option:checked").inner_text() == "Lark"
+
+
+def test_terms_that_were_not_accepted_are_told_and_loading_can_be_cancelled(browser: Browser, tmp_path: Path) -> None:
+    family = FAMILIES["orpheus"]
+    with stocked(tmp_path, family) as (hub, server):
+        repo = hub.repos["canopylabs/orpheus-3b-0.1-ft"]
+        repo.gated = True
+        desk = Desk(open_window(browser, viewport={"width": 390, "height": 844}), str(server.base_url))
+        page, shelf = desk.page, desk.page.locator(".vx-shelf")
+        page.get_by_label("Model").select_option("orpheus")
+        assert "terms to accept" in shelf.inner_text()
+        shelf.get_by_role("button", name="Download and load").click()
+        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'failed'")
+        assert "hf auth login" in shelf.inner_text() and "https://huggingface.co/canopylabs" in shelf.inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+        repo.gated = False
+        shelf.get_by_role("button", name="Try again").click()
+        wait_for_bar(page, "bar => bar.value > 0")
+        shelf.get_by_role("button", name="Cancel").click()
+        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'unloaded'")
+        page.get_by_label("Model").select_option("lark")
+        desk.hear("Good morning.")
+        page.context.close()

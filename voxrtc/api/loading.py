@@ -1,0 +1,72 @@
+"""`/v1/voxrtc/models`: all models that have a card, how far each is, and routes that load and unload them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+
+from voxrtc.api.errors import ApiError
+from voxrtc.cards import Card
+from voxrtc.engine.fleet import Fleet, InUse
+
+
+def router(engines: Fleet, cards: Sequence[Card], suggested: Callable[[], str]) -> APIRouter:
+    """The routes over the engines; `cards` are those of their models."""
+    routes = APIRouter(prefix="/v1/voxrtc/models", tags=["models"])
+    known = {card.info.name: card for card in cards}
+
+    def shown(card: Card) -> dict[str, Any]:
+        name = card.info.name
+        progress = msgspec.to_builtins(engines.states()[name])
+        return {
+            **msgspec.to_builtins(card.info),
+            "default": name == engines.default,
+            "suggested": name == suggested(),
+            "here": not card.missing(),
+            "sources": [{"repo": s.repo, "licence": s.licence, "link": s.link, "gated": s.gated} for s in card.sources],
+            "needs": msgspec.to_builtins(card.needs),
+            **{field: progress[field] for field in ("state", "stage", "done", "total", "message")},
+        }
+
+    def find(name: str) -> Card:
+        if name not in known:
+            raise ApiError(404, "model_not_found", f"No model “{name}” has a card here. There are: {', '.join(known)}.", "name")
+        return known[name]
+
+    @routes.get("")
+    async def list_models() -> dict[str, Any]:
+        return {"models": [shown(card) for card in known.values()]}
+
+    @routes.post("/{name}/load", status_code=202, dependencies=[Depends(of_our_own_page)])
+    async def load(name: str) -> dict[str, Any]:
+        card = find(name)
+        await engines.load(name)
+        return shown(card)
+
+    @routes.post("/{name}/unload", dependencies=[Depends(of_our_own_page)])
+    async def unload(name: str) -> dict[str, Any]:
+        card = find(name)
+        try:
+            await engines.unload(name)
+        except InUse as used:
+            raise ApiError(409, "model_in_use", str(used), "name") from used
+        return shown(card)
+
+    return routes
+
+
+def of_our_own_page(request: Request) -> None:
+    """Refuse what another site's page may have a browser send. Raises `ApiError` 403 or 415.
+
+    A browser names the page's origin; and without leave it sends no JSON to another site.
+    """
+    origin = request.headers.get("origin")
+    ours = {request.headers.get("host"), request.headers.get("x-forwarded-host")}
+    if origin is not None and urlsplit(origin).netloc not in ours:
+        raise ApiError(403, "cross_origin", f"Pages of {origin} may not change what this server does.")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise ApiError(415, "unsupported_media_type", "Send `Content-Type: application/json`, and `{}` as the body.")

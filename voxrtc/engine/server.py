@@ -1,0 +1,188 @@
+"""The socket of an engine process: open from the start, while the model is still on its way. No torch here."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+import msgspec
+import zmq
+
+from voxrtc.messages import (
+    Cancel,
+    Chunk,
+    Ended,
+    EngineReply,
+    EngineRequest,
+    Failed,
+    Generate,
+    ModelInfo,
+    Progress,
+    Queued,
+    Unload,
+    Unloaded,
+    Watch,
+    decode,
+    encode,
+)
+
+RETRY_AFTER = 5.0  # seconds that one who comes too early is sent away for
+
+log = logging.getLogger(__name__)
+
+
+class Reply(Protocol):
+    """Takes the replies to one request."""
+
+    def __call__(self, reply: EngineReply, /) -> None: ...
+
+
+class Submits(Protocol):
+    """What can be served: an `Engine`, or whatever else takes its requests."""
+
+    def submit(self, request: EngineRequest, reply: Reply) -> None:
+        """Called on the server's thread. `reply` may be called from any one thread at a time."""
+
+    def refusal(self, request: Generate) -> Failed | None:
+        """Called on the server's thread: why a request need not even be submitted, if that is known."""
+
+
+class EngineServer:
+    """Carries messages between clients' sockets and the engine's thread, and tells clients how far the model is.
+
+    One thread loads the model: it calls `tell`, and at last `open`. After that the engine's thread alone speaks.
+    """
+
+    def __init__(self, name: str, address: str) -> None:
+        self._name = name
+        self._engine: Submits | None = None
+        self._progress = Progress(state="loading", stage="starting")
+        self._watchers: set[bytes] = set()
+        self._owners: dict[str, bytes] = {}  # stream -> client
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
+        self._clients = self._context.socket(zmq.ROUTER)
+        self._clients.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished client is an error, on which its streams end
+        self._clients.setsockopt(zmq.SNDHWM, 0)
+        self._clients.bind(address)
+        self._outbox = self._context.socket(zmq.PULL)
+        self._outbox.bind("inproc://outbox")
+        self._post_box, self._news = self._pusher(), self._pusher()  # the engine's thread's, and the loading thread's
+
+    def _pusher(self) -> zmq.Socket[bytes]:
+        """A socket to ours that another thread will use, since a socket belongs to one thread."""
+        socket = self._context.socket(zmq.PUSH)
+        socket.setsockopt(zmq.SNDHWM, 0)
+        socket.connect("inproc://outbox")
+        return socket
+
+    # --- from the loading thread ---
+
+    def tell(self, progress: Progress) -> None:
+        """The model has come so far, or failed."""
+        self._news.send_multipart([b"", b"", b"", encode(progress)])
+
+    def open(self, engine: Submits, info: ModelInfo) -> None:
+        """The model is ready: streams are let in."""
+        self._engine = engine
+        self.tell(Progress(state="ready", info=info))
+
+    # --- on the server's own ---
+
+    def serve(self) -> None:
+        """Run until the process ends."""
+        poller = zmq.Poller()
+        poller.register(self._clients, zmq.POLLIN)
+        poller.register(self._outbox, zmq.POLLIN)
+        while True:
+            ready = dict(poller.poll())
+            if self._clients in ready:
+                self._receive(*self._clients.recv_multipart())
+            if self._outbox in ready:
+                client, stream, over, data = self._outbox.recv_multipart()
+                if client:
+                    self._send(client, stream, over, data)
+                else:
+                    self._announce(decode(data, EngineReply))
+
+    def _receive(self, client: bytes, data: bytes) -> None:
+        try:
+            request: EngineRequest = decode(data, EngineRequest)
+        except msgspec.DecodeError as error:
+            log.error("a client sent no message of ours: %s", error)
+            return
+        match request:
+            case Watch():
+                self._watchers.add(client)
+                self._answer(client, self._progress)
+            case Unload():
+                self._unload(client, request)
+            case Generate():
+                if refusal := self._refusal(request):
+                    self._answer(client, refusal)
+                else:
+                    self._owners[request.stream] = client
+                    self._submit(client, request)
+            case _:
+                self._submit(client, request)
+
+    def _submit(self, client: bytes, request: EngineRequest) -> None:
+        """To the engine; before there is one, nothing can be meant but a stream that was refused."""
+        if self._progress.state == "ready":
+            assert self._engine is not None
+            self._engine.submit(request, lambda reply: self._post(client, reply))
+
+    def _refusal(self, request: Generate) -> Failed | None:
+        def failed(code: str, message: str, retry_after: float | None = None) -> Failed:
+            return Failed(stream=request.stream, code=code, message=message, retry_after=retry_after)
+
+        match self._progress:
+            case Progress(state="ready"):
+                assert self._engine is not None
+                return self._engine.refusal(request)
+            case Progress(state="loading", words=words):
+                message = f"“{self._name}” is being loaded ({words}). Please try again in a few seconds."
+                return failed("model_loading", message, RETRY_AFTER)
+            case Progress(state="failed", message=why):
+                return failed("model_failed", f"“{self._name}” could not be loaded. {why}")
+            case _:
+                return failed(
+                    "model_not_found", f"“{self._name}” has just been unloaded. Choose another model, or load it again."
+                )
+
+    def _unload(self, client: bytes, request: Unload) -> None:
+        """Refused while anyone listens, else the last word: whoever runs this process ends it then."""
+        self._answer(client, Unloaded(call=request.call, live=len(self._owners)))
+        if not self._owners:
+            self._announce(Progress(state="unloaded"))
+
+    def _announce(self, progress: Progress) -> None:
+        if self._progress.state == "unloaded":
+            return  # a download that is to be ended still reports
+        self._progress = progress
+        for client in list(self._watchers):
+            self._answer(client, progress)
+
+    def _post(self, client: bytes, reply: EngineReply) -> None:
+        """Called on the engine's thread, which may not touch the clients' socket: hence a socket between threads."""
+        stream = "" if not isinstance(reply, Queued | Chunk | Ended | Failed) else reply.stream
+        over = b"" if isinstance(reply, Queued | Chunk) else b"over"
+        self._post_box.send_multipart([client, stream.encode(), over, encode(reply)])
+
+    def _answer(self, client: bytes, reply: EngineReply) -> None:
+        self._send(client, b"", b"", encode(reply))
+
+    def _send(self, client: bytes, stream: bytes, over: bytes, data: bytes) -> None:
+        try:
+            self._clients.send_multipart([client, data])
+        except zmq.ZMQError:
+            self._abandon(client)
+        if over:
+            self._owners.pop(stream.decode(), None)
+
+    def _abandon(self, client: bytes) -> None:
+        """A client is gone: nobody listens to its streams."""
+        self._watchers.discard(client)
+        for stream in [name for name, owner in self._owners.items() if owner == client]:
+            del self._owners[stream]
+            assert self._engine is not None
+            self._engine.submit(Cancel(stream=stream), lambda reply: None)

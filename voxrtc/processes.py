@@ -1,0 +1,45 @@
+"""The engines' processes, one for each model that is loaded: `engine.fleet.Processes` by the supervisor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from voxrtc.cards import Card
+from voxrtc.settings import Settings
+from voxrtc.supervisor import Child, Supervisor
+
+
+class EngineProcesses:
+    """Children of `supervisor`, by their model's card; each serves at the address that is its model's."""
+
+    def __init__(
+        self, supervisor: Supervisor, settings: Settings, cards: Mapping[str, Card], addresses: Mapping[str, str]
+    ) -> None:
+        self._supervisor, self._settings, self._cards, self._addresses = supervisor, settings, cards, addresses
+
+    def start(self, model: str, worth_restarting: Callable[[], bool]) -> None:
+        """Raises `KeyError` for a model without a card."""
+        arguments = ["-m", "voxrtc.engine.process", "--listen", self._addresses[model]]
+        environment = {**self._settings.environment(), "VOXRTC_MODEL": model}
+        self._supervisor.start(Child(_name(model), arguments, environment, worth_restarting))
+
+    async def stop(self, model: str) -> None:
+        await self._supervisor.stop(_name(model))
+
+    def runs(self, model: str) -> bool:
+        return self._supervisor.runs(_name(model))
+
+    def failure(self, model: str) -> str | None:
+        """What to make of a process that died while it was loading its model."""
+        child = self._supervisor.children.get(_name(model))
+        if child is None or self.runs(model) or child.process is None:
+            return None
+        needs = self._cards[model].needs
+        memory = f" (it needs about {needs.memory:.1f} GB)" if needs else ""
+        code = child.process.returncode
+        what = f"Its process ended with code {code} while loading."
+        return f"{what} Is there too little memory{memory}? The server's log may say more."
+
+
+def _name(model: str) -> str:
+    return f"{model} engine"
