@@ -216,3 +216,22 @@ def test_streams_in_bfloat16_see_about_the_same() -> None:
         torch.manual_seed(1)
         [seen[name]] = rig.step([3, 1], [0, 0], [[torch.randn(35, heads, DIM).bfloat16() for heads in (4, 2, 2)]])
     assert torch.allclose(seen["sdpa"].float(), seen["flashinfer"].float(), atol=2e-2)
+
+
+def test_a_row_alone_has_the_bits_that_it_has_among_others() -> None:
+    """Also where queries, keys and values are parts of one tensor, as in a decoder: a single row of it is contiguous."""
+    cache = PagedCache(CacheShape(1, 4, 2, 64, 64), slots=3, pages=12, page_size=16)
+    backend = CpuAttention(cache)
+    for slot in range(3):
+        cache.grow(slot, 21)
+        past = torch.randn(20, 8, 64)
+        backend.plan(Layout([slot], [0], (20,))).attend(0, past[:, :4], past[:, 4:6], past[:, 6:])
+    fused = torch.randn(3, 8, 64)
+
+    def seen(slots: list[int]) -> Tensor:
+        q, k, v = fused[slots].split([4, 2, 2], dim=1)
+        return backend.plan(Layout(slots, [20] * len(slots), (1,) * len(slots))).attend(0, q, k, v)
+
+    together = seen([0, 1, 2])
+    for slot in range(3):
+        assert torch.equal(seen([slot])[0], together[slot])

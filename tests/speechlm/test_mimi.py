@@ -90,6 +90,11 @@ def test_kyutais_own_file_is_the_same_mimi(mimi: MimiTokens, folder: Path, golde
     own = load_mimi(mimi.config, tensors, folder, HOST)
     assert torch.equal(whole(own, golden["codes"]), whole(mimi, golden["codes"]))
     assert torch.equal(own.encode(golden["samples"]), mimi.encode(golden["samples"]))
+    newer = {
+        name.replace("in_proj_weight", "in_projs.0.weight").replace("out_proj.", "out_projs.0."): tensor
+        for name, tensor in to_kyutai(read_folder(folder), mimi.config.codec.transformer.head_dim).items()
+    }
+    assert torch.equal(whole(load_mimi(mimi.config, newer, folder, HOST), golden["codes"]), whole(mimi, golden["codes"]))
 
 
 def test_a_broken_checkpoint_is_told_by_name(folder: Path) -> None:

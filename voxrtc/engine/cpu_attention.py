@@ -50,6 +50,7 @@ class _CpuStep:
         keys, values = self._keys[layer], self._values[layer]
         _store(k.numpy(), v.numpy(), keys, values, self._table, self._rows, self._positions)
         seen = torch.empty(q.shape)
+        q = q.contiguous()  # a single row is so anyway, and numba would compile something else for others
         _attend(q.numpy(), keys, values, self._table, self._rows, self._positions, seen.numpy())
         return seen
 

@@ -34,7 +34,10 @@ RELEASED = {  # of `kyutai/mimi`, for files without a configuration beside them
     "num_quantizers": 32, "num_semantic_quantizers": 1, "codebook_size": 2048, "codebook_dim": 256,
 }  # fmt: skip
 
-KYUTAI = (("conv.conv.", "conv."), ("convtr.convtr.", "convtr."), (".in_proj_weight", ".in_proj.weight"))
+KYUTAI = (  # the last two: what newer versions of `moshi` save
+    ("conv.conv.", "conv."), ("convtr.convtr.", "convtr."), (".in_proj_weight", ".in_proj.weight"),
+    (".in_projs.0.", ".in_proj."), (".out_projs.0.", ".out_proj."),
+)  # fmt: skip
 TRANSFORMERS = (
     (r"^(down|up)sample\.conv\.", r"\1sample.conv.conv."),
     (r"^upsample\.conv\.conv\.", "upsample.convtr.convtr."),

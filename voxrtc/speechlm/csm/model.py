@@ -13,6 +13,7 @@ from torch import Tensor
 from voxrtc.messages import Sampling
 from voxrtc.speechlm import sentences
 from voxrtc.speechlm.base import (
+    HOST,
     Batch,
     CacheShape,
     Clip,
@@ -30,7 +31,6 @@ from voxrtc.speechlm.csm import checkpoint
 from voxrtc.speechlm.csm.network import Network
 from voxrtc.speechlm.csm.prompt import Writer, Written, join
 
-HOST = torch.device("cpu")
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 FRAMES = 375  # of a piece at most: 30 s. A model that does not find its end is stopped in proportion to the text
 FRAMES_AT_LEAST, FRAMES_A_TOKEN = 50, 6
