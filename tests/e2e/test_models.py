@@ -99,7 +99,7 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, tmp_path: 
         selected = page.get_by_label("Model").input_value()
         assert selected == name and f"{title} is being loaded" in page.locator("[data-part=state]").inner_text()
         hub.gate.set()
-        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'ready'")
+        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'ready'", timeout=180_000)
 
         sound, rate = desk.hear("Yes.")
         check_heard(sound, rate, server, family)

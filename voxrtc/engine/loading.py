@@ -13,7 +13,7 @@ from voxrtc.messages import Progress
 TOLD_EVERY = 0.2  # seconds, or
 LEAP = 0.05  # of the whole, which is told at once
 LOGGED_EVERY = 5.0
-YIELDING = 10  # nice value of a process that loads: a tenth of a processor that others want too
+YIELDING = 5  # nice value of a process that loads: a quarter of a processor that others want too
 GROUP = Path("/proc/self/autogroup")
 
 log = logging.getLogger(__name__)
