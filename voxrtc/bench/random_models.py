@@ -82,7 +82,7 @@ def orpheus(dtype: torch.dtype) -> Orpheus:
     network.head = nn.Linear(ORPHEUS_3B.dim, len(SPOKEN), bias=False, device="meta")
     _fill(network, dtype)
     network.pack()
-    return Orpheus(network, _words({"?": 0}), OrpheusDetokenizer(Snac(SNAC_24KHZ).requires_grad_(False)), ["tara"])
+    return Orpheus(network, _words({"?": 0}), OrpheusDetokenizer(Snac(SNAC_24KHZ).ready()), ["tara"])
 
 
 def _fill(network: nn.Module, dtype: torch.dtype) -> None:
