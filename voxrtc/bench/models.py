@@ -1,7 +1,7 @@
 """`python -m voxrtc.bench models`: what a step and a detokenizer call cost, by family and streams at a time.
 
-At full size, on one thread as in the engine, Pocket-TTS and CSM with random weights. `--package PYTHON` measures Kyutai's
-`pocket-tts` beside it, on the same weights and in turn, by an interpreter that can import it.
+At full size, on one thread as in the engine, all but Lark with random weights. `--package PYTHON` measures Kyutai's
+`pocket-tts` beside Pocket-TTS, on the same weights and in turn, by an interpreter that can import it.
 """
 
 from __future__ import annotations
@@ -18,42 +18,20 @@ from pathlib import Path
 from statistics import median, quantiles
 
 import torch
-from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Whitespace
+from safetensors.torch import load_file
 from torch import Tensor
 
+from voxrtc.bench import random_models
+from voxrtc.bench.random_models import CSMS, ORPHEUSES, POCKETS
 from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
 from voxrtc.messages import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import SpeechLM, Utterance
-from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
-from voxrtc.speechlm.csm.config import csm_config
-from voxrtc.speechlm.csm.model import Csm
-from voxrtc.speechlm.csm.network import Network as CsmNetwork
-from voxrtc.speechlm.csm.prompt import BEGIN, END
-from voxrtc.speechlm.csm.prompt import Writer as CsmWriter
-from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.model import Pocket
-from voxrtc.speechlm.pocket.released import released
-from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer
-from voxrtc.speechlm.pocket.voice import LAYER
+from voxrtc.speechlm.pocket.text import MAX_TOKENS
 
-VOICE = 126  # positions: ten seconds
 TEXT = "The train to the coast leaves at ten, and it is never late, so we had better be there in time."
-POCKETS = {
-    "pocket": "english_2026-10",
-    "pocket-18m": "english_18m_2026-10",
-    "pocket-7m": "english_7m_2026-10",
-    "pocket-2m": "english_2m_2026-10",
-}
-CSMS = {"csm": torch.float32, "csm-bf16": torch.bfloat16}
-CSM_1B = {
-    "audio_num_codebooks": 32, "audio_vocab_size": 2051, "backbone_flavor": "llama-1B", "decoder_flavor": "llama-100M",
-    "text_vocab_size": 128_256,
-}  # fmt: skip
 PACKAGE = Path(__file__).parent / "baselines" / "pocket_package.py"
 
 
@@ -164,49 +142,14 @@ def _seconds(work: Callable[[], None]) -> float:
     return time.perf_counter() - began
 
 
-def _pocket(name: str, folder: Path) -> Pocket:
-    """A Pocket-TTS with the weights and the voice in `folder`, or random ones."""
-    values = released(POCKETS[name])
-    assert values
-    config, voice = PocketConfig.parse(values), folder / "voice.safetensors"
-    shape = config.decoder
-    if not voice.exists():
-        cache = torch.randn(2, 1, VOICE, shape.kv_heads, shape.head_dim)
-        parts = {"cache": cache, "offset": torch.tensor([VOICE])}
-        save_file({LAYER.format(i) + k: v.clone() for i in range(shape.layers) for k, v in parts.items()}, voice)
-    model = Pocket(config, Writer(config.text, lambda text: list(range(min(MAX_TOKENS, len(text) // 2)))), {"random": voice})
-    weights = folder / "model.safetensors"
-    model.fill(weights) if weights.exists() else model.ready()
-    return model
-
-
-def _csm(dtype: torch.dtype) -> Csm:
-    """CSM-1B with random weights, and words for tokens."""
-    config = csm_config(CSM_1B)
-    with torch.device("meta"):
-        network = CsmNetwork(config)
-    weights = {name: _random(tensor.shape, dtype) for name, tensor in network.state_dict().items()}
-    network.load_state_dict(weights, assign=True)
-    del weights
-    network.requires_grad_(False).pack()
-    codec = MimiTokens(config.codec).requires_grad_(False)
-    codec.quantizer.entries.normal_(std=0.1)
-    codec.pack()
-    tokenizer = Tokenizer(WordLevel({BEGIN: 0, END: 1, "?": 2}, unk_token="?"))
-    tokenizer.pre_tokenizer = Whitespace()
-    return Csm(network, CsmWriter(tokenizer, config.books), codec, ["0"])
-
-
-def _random(shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    """Such that signals keep their size."""
-    bound = (3 / shape[-1]) ** 0.5
-    return torch.empty(shape, dtype=dtype).uniform_(-bound, bound) if len(shape) > 1 else torch.ones(shape, dtype=dtype)
-
-
 def _model(name: str, folder: Path) -> SpeechLM:
+    if name in POCKETS:
+        return random_models.pocket(name, folder)
     if name in CSMS:
-        return _csm(CSMS[name])
-    return _pocket(name, folder) if name in POCKETS else registry.load(ROOT / "models", name)[1]
+        return random_models.csm(CSMS[name])
+    if name in ORPHEUSES:
+        return random_models.orpheus(ORPHEUSES[name])
+    return registry.load(ROOT / "models", name)[1]
 
 
 def _check(model: Pocket, folder: Path) -> str:
@@ -256,7 +199,7 @@ def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m voxrtc.bench models", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", nargs="+", default=["lark", *POCKETS], choices=["lark", *POCKETS, *CSMS])
+    parser.add_argument("--models", nargs="+", default=["lark", *POCKETS], choices=["lark", *POCKETS, *CSMS, *ORPHEUSES])
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 4, 8], help="at a time")
     parser.add_argument("--rounds", type=int, default=5, help="of 20 steps and calls")
     parser.add_argument("--package", metavar="PYTHON", help="an interpreter that can import pocket_tts")

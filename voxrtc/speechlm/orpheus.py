@@ -35,6 +35,7 @@ from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.codecs.streams import StreamState
 from voxrtc.speechlm.layers.attention import Attention
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig
+from voxrtc.speechlm.layers.linear import pack_all
 from voxrtc.speechlm.llama import decoder_config, decoder_table
 from voxrtc.speechlm.weights import WeightsError, load_module, read_folder, read_json
 
@@ -50,6 +51,7 @@ FRAMES = 350  # of a piece at most: 30 s. A model that does not find its end is 
 FRAMES_AT_LEAST, FRAMES_A_TOKEN = 48, 5
 ROOM = FRAMES + 1  # a further step may be under way when the limit is found
 PROMPT = TEXT_TOKENS + 16  # positions
+MOST_ROWS = 128  # of a step that is not out of the ordinary
 
 
 class Network(nn.Module):
@@ -80,9 +82,18 @@ class Network(nn.Module):
         network.head.weight = nn.Parameter(network.head.weight[SPOKEN.start : SPOKEN.stop].clone())
         return network.requires_grad_(False)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of hidden states. Big weights may be of a smaller one."""
+        return self.decoder.norm.weight.dtype
+
+    def pack(self) -> None:
+        """Make it fast, on a CPU. After its weights are filled."""
+        pack_all(self, MOST_ROWS)
+
     def forward(self, ids: Tensor, positions: Tensor, attention: Attention) -> Tensor:
         """Token ids [n] at `positions` [n] -> hidden states [n, dim]."""
-        return self.decoder(self.embed(ids), positions, attention)
+        return self.decoder(self.embed(ids).to(self.dtype), positions, attention)
 
     def scores(self, hidden: Tensor, slot: Tensor) -> Tensor:
         """Hidden states [n, dim] whose next token is in `slot` [n] -> scores of its codes and of the end [n, CODES + 1].
@@ -116,7 +127,7 @@ class Orpheus(SpeechLM):
     def __init__(self, network: Network, tokenizer: Tokenizer, detokenizer: OrpheusDetokenizer, voices: Sequence[str]) -> None:
         self.network, self.tokenizer, self.detokenizer = network, tokenizer, detokenizer
         self.voices = ("default", *voices)  # the first of them, for a listener who asked for none
-        self.device, self.dtype = network.embed.weight.device, network.embed.weight.dtype
+        self.device, self.dtype = network.embed.weight.device, network.dtype
         shape = network.decoder.config
         self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
         # A listener's text is text, whatever it looks like: nobody may write the prompt's own marks into it.
@@ -135,6 +146,7 @@ class Orpheus(SpeechLM):
         except Exception as broken:  # the library raises nothing more precise
             raise WeightsError(f"{folder / 'tokenizer.json'} cannot be read ({broken}). Fetch it again.") from broken
         network, codec = Network.load(folder, dtype).to(device), Snac.load(folder / "snac").to(device)
+        network.pack()
         return cls(network, tokenizer, OrpheusDetokenizer(codec), voices)
 
     def split(self, text: str) -> list[str]:

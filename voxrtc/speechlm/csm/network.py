@@ -15,7 +15,7 @@ from voxrtc.speechlm.base import Sampler
 from voxrtc.speechlm.csm.config import CsmConfig
 from voxrtc.speechlm.layers.attention import Attention
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig
-from voxrtc.speechlm.layers.linear import pack
+from voxrtc.speechlm.layers.linear import pack_all
 
 MOST_ROWS = 128  # of a step that is not out of the ordinary
 
@@ -84,17 +84,8 @@ class Network(nn.Module):
         return self.backbone.norm.weight.dtype
 
     def pack(self) -> None:
-        """Make it fast, on a CPU. After its weights are filled.
-
-        Weights that are bfloat16 stay so where that saves reading; what is computed from them is float32, in which the
-        engine's attention works there.
-        """
-        if self.starts.device.type != "cpu":
-            return
-        pack(self, MOST_ROWS)
-        for module in self.modules():
-            if isinstance(module, nn.RMSNorm | nn.Linear):  # the latter where there is no oneDNN
-                module.float()
+        """Make it fast, on a CPU. After its weights are filled."""
+        pack_all(self, MOST_ROWS)
 
     def forward(self, text: Tensor, codes: Tensor, positions: Tensor, attention: Attention) -> Tensor:
         """Positions of text (ids [n]; -1 where it is a frame) or a frame (`codes` [n, books]) -> hidden states [n, dim]."""

@@ -65,5 +65,19 @@ def pack(module: nn.Module, most: int, smallest: int = 0) -> None:
             packed(torch.zeros(size, packed.in_features))
 
 
+def pack_all(module: nn.Module, most: int) -> None:
+    """`pack` a model whose weights may be bfloat16, on a CPU; elsewhere nothing changes.
+
+    The weights stay bfloat16, which saves reading. What is computed from them is float32, for which the engine has its
+    attention on a CPU, so norms are, too.
+    """
+    if any(parameter.device.type != "cpu" for parameter in module.parameters()):
+        return
+    pack(module, most)
+    for child in module.modules():
+        if isinstance(child, nn.RMSNorm | nn.LayerNorm | nn.Linear):  # the last where there is no oneDNN
+            child.float()
+
+
 def _packs(weight: Tensor) -> bool:
     return weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
