@@ -54,13 +54,13 @@ class Response:
         self._task = asyncio.get_running_loop().create_task(self._speak(engines, track))
         self._task.add_done_callback(self._ended)
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = "client_cancelled") -> None:
         """Stop generating, now: it is over when this returns. What the track already has plays out, or is flushed."""
         if self._utterance:
             self._utterance.end()
         if self._task:
             self._task.cancel()
-        self._conclude("cancelled", {"type": "cancelled", "reason": "client_cancelled"})
+        self._conclude("cancelled", {"type": "cancelled", "reason": reason})
 
     def stages(self, sent: float) -> dict[str, float]:
         """`voxrtc.timing`: milliseconds of each stage up to the first sample `sent`; they add up to `total`.
