@@ -166,6 +166,14 @@ def test_moonshine_hears_larks_voice(moonshine: Moonshine, name: str) -> None:
     assert wer([SAID[name]], [moonshine(recorded(name).tobytes())]) == 0
 
 
+def test_moonshine_hears_nothing_of_the_call_before(moonshine: Moonshine) -> None:
+    """Which may have ended amid a word."""
+    said = np.concatenate([np.zeros(4_800, np.int16), recorded("stop"), np.zeros(8_000, np.int16)])
+    for end in (1.07, 1.5, 2.0, 2.5, 3.1):
+        moonshine(recorded("boat")[: round(end * 16_000)].tobytes())
+        assert wer([SAID["stop"]], [moonshine(said.tobytes())]) == 0
+
+
 def test_moonshine_hears_no_words_where_there_are_none(moonshine: Moonshine) -> None:
     noise = np.random.default_rng(0).normal(0, 1_500, 32_000).astype(np.int16)
     for pcm in (b"", bytes(2), bytes(64_000), noise.tobytes()):

@@ -10,6 +10,7 @@ from moonshine_voice.moonshine_api import ModelArch
 from moonshine_voice.transcriber import Transcriber
 
 RATE = 16_000
+CALM = [0.0] * (RATE // 2)
 
 
 class Moonshine:
@@ -23,4 +24,7 @@ class Moonshine:
         """The words in PCM16 (little endian, mono, 16 kHz); "" when there are none."""
         samples = np.frombuffer(pcm, "<i2").astype(np.float32) / 32768
         lines = self._model.transcribe_without_streaming(samples.tolist(), RATE).lines
+        # Its own voice detector remembers the end of one call in the next: after half a word it would take the silence before
+        # the next utterance for speech, and hear a "You" in it.
+        self._model.transcribe_without_streaming(CALM, RATE)
         return " ".join(line.text.strip() for line in lines if line.text.strip())

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 import zmq
@@ -110,7 +111,7 @@ async def serve(transcribe: Transcribe, address: str) -> None:
         posting.add(asyncio.ensure_future(socket.send_multipart([client, encode(reply)])))  # done already: a ROUTER never waits
         posting.difference_update([each for each in posting if each.done()])
 
-    posting: set[asyncio.Future[None]] = set()
+    posting: set[asyncio.Future[Any]] = set()
     server = HearingServer(transcribe, send)
     running = asyncio.ensure_future(server.run())
     try:

@@ -1,0 +1,131 @@
+"""A person talks to the page: a recording of Lark's voice, through Chromium's fake microphone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from playwright.sync_api import Browser, Page, Playwright
+
+from tests.e2e import ear
+from tests.e2e.conftest import chromium
+from tests.e2e.desk import Desk, open_window
+from tests.e2e.test_calls import LONG
+from tests.speech import SAID, recorded
+
+RATE = 48_000
+SILENT_WITHIN = 300  # ms from the onset of speech; Chromium's stages on this side of the network are in it
+INTERRUPTIONS = 3
+
+
+def silence(seconds: float) -> np.ndarray:
+    return np.zeros(round(seconds * RATE), np.float32)
+
+
+def voice(name: str) -> np.ndarray:
+    """A recorded sentence, float32 at `RATE`."""
+    return soxr.resample(recorded(name).astype(np.float32) / 32768, 16_000, RATE)
+
+
+@contextmanager
+def talking(
+    playwright: Playwright, server: httpx.Client, file: Path, *sound: np.ndarray, rate: int = RATE, channels: int = 1
+) -> Iterator[Desk]:
+    """The page, in a Chromium whose microphone hears this once, from when it is opened."""
+    samples = soxr.resample(np.concatenate([*sound, silence(30)]), RATE, rate)
+    soundfile.write(file, np.repeat(samples[:, None], channels, axis=1), rate, subtype="PCM_16")
+    flags = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    with chromium(playwright, *flags, f"--use-file-for-fake-audio-capture={file}%noloop") as browser:
+        yield Desk(open_window(browser), str(server.base_url))
+
+
+def test_what_is_said_is_written_down(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
+    """Turn for turn, and word for word; words come before the turn is over."""
+    said = ["boat", "stop", "boat"]
+    sound = [part for name in said for part in (silence(1.2), voice(name))]
+    with talking(playwright, server, tmp_path / "said.wav", *sound) as desk:
+        desk.talk()
+        desk.page.wait_for_function("voxrtc.hearing && voxrtc.lines.some(({ text }) => text)")
+        heard = desk.await_lines(len(said))
+        rate = ear.wer([SAID[name] for name in said], heard)
+        print(f"{rate:.1%} of the words wrong:", *heard, sep="\n")
+        assert rate <= 0.05, heard
+        assert not desk.trouble
+        assert desk.state == "ready"
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (44_100, 2)])
+def test_any_microphone_will_do(playwright: Playwright, server: httpx.Client, tmp_path: Path, rate: int, channels: int) -> None:
+    with talking(playwright, server, tmp_path / "said.wav", silence(1.2), voice("boat"), rate=rate, channels=channels) as desk:
+        desk.talk()
+        heard = desk.await_lines(1)
+        assert ear.wer([SAID["boat"]], heard) <= 0.2, heard
+
+
+def test_noise_is_not_taken_for_speech(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
+    """Then somebody speaks, which is."""
+    noise = np.random.default_rng(0).normal(0, 0.05, 6 * RATE).astype(np.float32)
+    with talking(playwright, server, tmp_path / "noise.wav", noise, silence(0.5), voice("boat")) as desk:
+        desk.talk()
+        assert ear.wer([SAID["boat"]], desk.await_lines(1)) <= 0.1
+
+
+def test_speech_silences_the_voice(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
+    """At once, each time; and the next sentence is heard again."""
+    times = [part for _ in range(INTERRUPTIONS) for part in (silence(7), voice("stop"))]
+    with talking(playwright, server, tmp_path / "stop.wav", *times) as desk:
+        desk.talk()
+        desk.page.wait_for_function("voxrtc.microphone")
+        desk.page.evaluate("recorder.listen()")
+        within = []
+        for number in range(INTERRUPTIONS):
+            desk.speak(LONG)
+            desk.await_sound()
+            desk.await_state("ready")
+            desk.await_lines(number + 1)
+            within.append(desk.page.evaluate("recorder.silencedWithin()"))
+            assert desk.await_lines(number + 1, "voice")
+        print(f"speech onset -> last audible sample: {[round(each) for each in within]} ms")
+        assert np.median(within) <= SILENT_WITHIN, within
+        desk.talk()  # off: nobody interrupts any more
+        desk.hear("And now something else.")
+
+
+def test_a_microphone_switched_off_hears_nothing(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
+    """And what was said by then is a turn."""
+    with talking(playwright, server, tmp_path / "said.wav", silence(0.8), voice("boat")) as desk:
+        desk.talk()
+        desk.page.wait_for_function("voxrtc.hearing")
+        desk.page.wait_for_timeout(800)
+        desk.talk()
+        desk.page.wait_for_timeout(300)
+        assert desk.page.evaluate("voxrtc.microphone") is None
+        assert desk.await_lines(1)
+        desk.page.wait_for_timeout(2_000)
+        assert len(desk.await_lines(1)) == 1
+
+
+def test_no_microphone_is_told(desk: Desk) -> None:
+    """And the page speaks on."""
+    desk.talk()
+    desk.page.wait_for_function("!voxrtc.listening")
+    assert "No microphone was found" in desk.trouble
+    desk.hear("Hello.")
+
+
+def test_a_forbidden_microphone_is_told(playwright: Playwright, server: httpx.Client) -> None:
+    with chromium(playwright, "--use-fake-device-for-media-stream", "--deny-permission-prompts") as browser:
+        desk = Desk(forbidden(browser), str(server.base_url))
+        desk.talk()
+        desk.page.wait_for_function("!voxrtc.listening")
+        assert "The microphone is blocked" in desk.trouble
+
+
+def forbidden(browser: Browser) -> Page:
+    return browser.new_context().new_page()
