@@ -14,6 +14,11 @@ const WORDS = {
   speaking: "Speaking.",
   disconnected: "Disconnected. Speak and Talk reconnect.",
 };
+const HINTS = {
+  null: "Talk, and what you say is written down here. It interrupts the voice, too.",
+  true: "What you say is written down here, and answered. Speak to interrupt.",
+  false: "What you say is written down here, and interrupts the voice. Replies need a chat endpoint: see --chat-url.",
+};
 const BUSY = new Set(["connecting", "waiting", "speaking"]);
 
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
@@ -185,6 +190,7 @@ function paint() {
   root.querySelector(".vx").dataset.state = talker.state;
   const why = obstacle();
   write(part("state"), talker.place ? inLine(talker.place) : (!BUSY.has(talker.state) && why) || listeningWords() || WORDS[talker.state]);
+  write(part("hint"), HINTS[talker.answers]);
   part("talk").setAttribute("aria-pressed", `${talker.listening}`);
   part("talk").dataset.hearing = `${talker.hearing}`;
   write(part("talk-words"), talker.listening ? "Stop listening" : "Talk");

@@ -18,7 +18,7 @@ const HARMLESS = new Set(["response_cancel_not_active"]); // we stop without ask
  * @typedef {"idle" | "connecting" | "ready" | "waiting" | "speaking" | "disconnected"} State
  * @typedef {{text: string, model: string, voice: string}} Wish
  * @typedef {{position: number, wait: number}} Place in the queue: 1 is next; ms that it is expected to take
- * @typedef {{number: number, wish: Wish, marks: import("./journey.js").Marks, response?: string}} Turn
+ * @typedef {{number: number, wish: Wish | null, marks: import("./journey.js").Marks, response?: string}} Turn
  */
 
 /** Events: `change`, after which `state`, `listening`, `hearing`, `place`, `trouble` and `journey` are to be read anew. */
@@ -29,6 +29,7 @@ export class Talker extends EventTarget {
   /** @type {ReturnType<typeof split>} the last heard utterance */ journey = null;
   /** Whether the microphone is on. */ listening = false;
   /** Whether the person is speaking, as the server hears it. */ hearing = false;
+  /** Whether that is answered; null before the first call. */ answers = null;
   speaker = new Speaker();
   microphone = new Microphone();
   transcript = new Transcript();
@@ -150,9 +151,9 @@ export class Talker extends EventTarget {
     const session = sessionOf(turn.wish);
     if (JSON.stringify(session) !== this.#session) this.call.send({ type: "session.update", session });
     this.#session = JSON.stringify(session);
-    const item = { type: "message", role: "user", content: [{ type: "input_text", text: turn.wish.text }] };
-    this.call.send({ type: "conversation.item.create", item });
-    this.call.send({ type: "response.create", response: { metadata: { turn: `${turn.number}` } } });
+    // As the assistant's: a user's words would be answered, where there is somebody to answer.
+    const input = [{ type: "message", role: "assistant", content: [{ type: "output_text", text: turn.wish.text }] }];
+    this.call.send({ type: "response.create", response: { input, metadata: { turn: `${turn.number}` } } });
     turn.marks.sent = performance.now();
     this.#buffered(); // from here on
     this.#change("waiting");
@@ -164,19 +165,34 @@ export class Talker extends EventTarget {
     const turn = this.#turn;
     const ours = turn?.response !== undefined && event.response_id === turn.response;
     if (event.type === "error") this.#complain(event.error);
+    else if (event.type.startsWith("session.")) this.#settled(event.session);
     else if (event.type === "response.created") this.#recognise(event.response);
     else if (event.type === "response.done" && event.response.id === turn?.response) this.#done(event.response);
     else if (event.type === "voxrtc.queue" && ours) this.#queued(event);
     else if (event.type === "voxrtc.timing" && ours) this.#mark({ server: event });
     else if (event.type === "input_audio_buffer.speech_started") this.#spokenTo();
-    else if (event.type === "input_audio_buffer.speech_stopped") this.#heardOut();
+    else if (event.type === "input_audio_buffer.speech_stopped") (this.hearing = false), this.#tell();
     else if (event.type === "output_audio_buffer.started" && ours) this.#started(turn);
     else if (event.type === "output_audio_buffer.stopped" && ours) this.#finish();
     else if (event.type === "output_audio_buffer.cleared" && ours) this.#finish();
   }
 
-  #recognise(response) {
-    if (this.#turn && response.metadata?.turn === `${this.#turn.number}`) this.#turn.response = response.id;
+  #recognise({ id, metadata }) {
+    if (metadata?.turn === undefined && !this.#turn) this.#answered(id);
+    else if (metadata?.turn === `${this.#turn?.number}`) this.#turn.response = id;
+  }
+
+  /** The server answers what the person said. */
+  #answered(response) {
+    const now = performance.now();
+    this.#turn = { number: ++this.#turns, wish: null, marks: { asked: now, sent: now }, response };
+    this.#buffered();
+    this.#change("waiting");
+  }
+
+  #settled({ audio }) {
+    this.answers = audio.input.turn_detection?.create_response ?? false;
+    this.#tell();
   }
 
   #queued({ position, wait_ms: wait }) {
@@ -190,11 +206,6 @@ export class Talker extends EventTarget {
     const interrupted = this.#turn?.marks.sent !== undefined;
     if (interrupted) this.speaker.hush();
     if (interrupted || !this.#turn) this.#finish();
-  }
-
-  #heardOut() {
-    this.hearing = false;
-    this.#tell();
   }
 
   async #started(turn) {

@@ -58,6 +58,10 @@ const CAUSES = {
     title: "The browser holds the sound back",
     advice: "Allow sound for this page, then press Speak again.",
   },
+  reply_failed: {
+    title: "No reply came",
+    advice: "The chat endpoint gave none. Say it again, or look at the server's settings.",
+  },
   mic_blocked: {
     title: "The microphone is blocked",
     advice: "Allow it for this page, beside the address, then press Talk again.",

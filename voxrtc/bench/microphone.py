@@ -48,7 +48,7 @@ class Result:
     """One run of one kind."""
 
     cpu_ms_per_peer_second: float
-    delay_ms: float  # median over all tones of all peers
+    delay_ms: float  # mean over all tones of all peers
 
 
 class Onsets:
@@ -191,7 +191,7 @@ def run(kind: str, peers: int, seconds: float) -> Result:
     """A run with sound and one without, in processes of their own."""
     cpu, delays = _measure(kind, peers, seconds, sound=True)
     idle, _ = _measure(kind, peers, seconds, sound=False)
-    return Result(1000 * (cpu - idle) / (peers * seconds), 1000 * statistics.median(delays))
+    return Result(1000 * (cpu - idle) / (peers * seconds), 1000 * statistics.mean(delays))
 
 
 def _measure(kind: str, peers: int, seconds: float, sound: bool) -> tuple[float, list[float]]:

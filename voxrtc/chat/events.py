@@ -40,6 +40,7 @@ class TurnDetection(msgspec.Struct, frozen=True):
     threshold: Annotated[float, msgspec.Meta(ge=0.2, le=1.0)] = 0.5
     prefix_padding_ms: Annotated[int, msgspec.Meta(ge=0, le=5_000)] = 300
     silence_duration_ms: Annotated[int, msgspec.Meta(ge=100, le=10_000)] = 500
+    create_response: bool = True
     interrupt_response: bool = True
 
     def settings(self) -> TurnSettings:
@@ -47,6 +48,7 @@ class TurnDetection(msgspec.Struct, frozen=True):
             threshold=self.threshold,
             prefix=self.prefix_padding_ms / 1000,
             silence=self.silence_duration_ms / 1000,
+            respond=self.create_response,
             interrupt=self.interrupt_response,
         )
 
@@ -66,6 +68,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
     """The part of a session object that matters here; other fields are accepted and have no effect."""
 
     model: str | None = None
+    instructions: str | None = None
     audio: Audio | None = None
 
     @property
@@ -96,7 +99,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class ResponseSettings(msgspec.Struct, frozen=True):
-    """Overrides for one response. `input` replaces the conversation as the source of the text."""
+    """Overrides for one response. `input` replaces the conversation; if the assistant's words end it, those are spoken."""
 
     audio: Audio | None = None
     conversation: str = "auto"

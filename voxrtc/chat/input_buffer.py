@@ -29,6 +29,9 @@ class Conversation(Protocol):
     def interrupt(self) -> None:
         """The person has begun to speak, and may interrupt."""
 
+    def said(self, text: str) -> None:
+        """The words of a turn."""
+
 
 class InputBuffer:
     """Sound goes in with `heard`. Who detects turns is a setting: we do, or (None) the client, with `commit`.
@@ -100,15 +103,15 @@ class InputBuffer:
             self._transcriber.forget(self._turn.id)
         self._turn = None
 
-    def describe(self) -> dict[str, Any]:
-        """The `audio.input` of a session object."""
+    def describe(self, answered: bool) -> dict[str, Any]:
+        """The `audio.input` of a session object. `answered`: there is somebody who could."""
         settings = self.settings
         detection = settings and {
             "type": "server_vad",
             "threshold": settings.threshold,
             "prefix_padding_ms": _ms(settings.prefix),
             "silence_duration_ms": _ms(settings.silence),
-            "create_response": False,
+            "create_response": settings.respond and answered,
             "interrupt_response": settings.interrupt,
         }
         return {"turn_detection": detection, "transcription": {"model": "moonshine-tiny", "language": "en"}}
@@ -125,7 +128,7 @@ class InputBuffer:
 
     def _begin(self, blocks: int) -> Spoken:
         """A turn, of the last `blocks` so far."""
-        self._turn = Spoken(events.new_id("item"), self._conversation.tell)
+        self._turn = Spoken(events.new_id("item"), self._conversation.tell, self._conversation.said)
         self._transcriber.begin(self._turn.id, self._turn, b"".join(list(self._before)[-blocks:]))
         self._before.clear()
         return self._turn

@@ -22,6 +22,7 @@ from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import choose
 from voxrtc.chat.events import EventError
+from voxrtc.chat.reply import ChatEndpoint, Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
@@ -54,8 +55,9 @@ log = logging.getLogger(__name__)
 class MediaServer:
     """All calls of this process, and the engines and the transcriber behind them."""
 
-    def __init__(self, engines: Fleet, transcriber: Transcriber, settings: Settings) -> None:
-        self._engines, self._transcriber = engines, transcriber
+    def __init__(self, engines: Fleet, transcriber: Transcriber, replier: Replier | None, settings: Settings) -> None:
+        self._engines, self._transcriber, self._replier = engines, transcriber, replier
+        self._instructions = settings.instructions
         self._limit = settings.max_peers
         self._configuration = ice.configuration(settings.stun)
         self._peers: dict[str, Peer] = {}  # by call
@@ -95,8 +97,9 @@ class MediaServer:
                 return refused(503, "too_many_calls", message)
             if offer.call in self._peers:
                 return refused(409, "call_exists", "This call is set up already.")
+            words = wanted.instructions or self._instructions
             turns, over = wanted.turns(TurnSettings()), partial(self._over, offer.call)
-            session = Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, over)
+            session = Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, words, over)
             session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
             self._calls += 1
             return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
@@ -145,7 +148,8 @@ async def run(engine_addresses: dict[str, str], hearing_address: str, address: s
     ice.prepare(settings.ice_loopback)
     engines = Fleet({model: ZmqTransport(where) for model, where in engine_addresses.items()})
     hearing = HearingClient(hearing_address)
-    server = MediaServer(engines, hearing, settings)
+    chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key) if settings.chat_url else None
+    server = MediaServer(engines, hearing, chat, settings)
     await warm_up(ice.configuration(""))
     serving = asyncio.ensure_future(serve(server, address))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -156,6 +160,8 @@ async def run(engine_addresses: dict[str, str], hearing_address: str, address: s
     await server.close()
     await engines.close()
     await hearing.close()
+    if chat:
+        await chat.close()
 
 
 def main() -> None:

@@ -1,14 +1,14 @@
 """One Realtime conversation over a data channel: OpenAI's events in and out, sound on the peer's track.
 
-In this stage the session speaks the text that it is given: a `response.create` speaks the last user message of text. What the
-person says is transcribed, and answered by nobody yet.
+A response answers the conversation's last user message, where there is somebody to answer (`Replier`). Otherwise it speaks
+that message itself, if it was typed; what the person says is then transcribed and no more.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Protocol
 
 from voxrtc.asr.client import Transcriber
@@ -16,10 +16,11 @@ from voxrtc.chat import events
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.events import EventError
 from voxrtc.chat.input_buffer import InputBuffer
+from voxrtc.chat.reply import Replier, Said, in_clauses
 from voxrtc.chat.response import Response
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import Generate, Playout
+from voxrtc.messages import Generate
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
 from voxrtc.rtc.track import PlayoutTrack
@@ -53,13 +54,17 @@ class Session:
         detect: Callable[[Samples], float],  # as `voice.VoiceDetector`
         choice: Choice,
         turns: TurnSettings | None,
+        replier: Replier | None,
+        instructions: str,  # for the replier
         over: Callable[[], None],
     ) -> None:
         self._engines, self._choice, self._over = engines, choice, over
+        self._replier, self._instructions = replier, instructions
         self._input = InputBuffer(self, transcriber, detect, turns)
         self._id = events.new_id("sess")
         self._items: list[str] = []  # ids, oldest first
-        self._unanswered: str | None = None  # the text of the last user message that nothing has answered
+        self._talk: list[Said] = []  # the conversation as it was heard, oldest first
+        self._unanswered = False  # there is a user message that nothing has answered
         self._active: Response | None = None  # being generated
         self._broke_in = False  # since the last response: the next one is a reply to that
         self._heard: dict[str, Response] = {}  # being generated or still to be played out, by stream
@@ -98,7 +103,7 @@ class Session:
 
     def progress(self, clock: Clock) -> None:
         if self._active and self._active.id == clock.stream:  # afterwards the engine no longer needs to know
-            self._engines.report(Playout(stream=clock.stream, played=clock.played, at=time.monotonic(), running=clock.running))
+            self._engines.report(self._active.playout(clock))
 
     def stopped(self, clock: Clock) -> None:
         self.tell("output_audio_buffer.stopped", response_id=clock.stream)
@@ -124,12 +129,23 @@ class Session:
             self._break_off(self._active, "turn_detected")
         self._clear()
 
+    def said(self, text: str) -> None:
+        if self._replier is None:
+            return
+        self._remember(Said("user", text))
+        if self._input.settings and self._input.settings.respond and not self._active:
+            try:
+                self._respond(events.ResponseSettings())
+            except EventError as error:
+                self.line.send(events.error(error.code, str(error), error.param))
+
     # --- client events ---
 
     def _handle(self, event: events.AnyClientEvent) -> None:
         match event:
             case events.SessionUpdate(session=session):
                 self._choice = choose(self._engines.known, session.model, session.voice, self._choice)
+                self._instructions = session.instructions or self._instructions
                 if (turns := session.turns(self._input.settings)) != self._input.settings:
                     self._input.configure(turns)
                 self.tell("session.updated", session=self._settings())
@@ -156,8 +172,7 @@ class Session:
         if id in self._items:
             raise EventError("item_exists", f"There is an item {id!r} already.", "item.id")
         previous = self.insert(id, event.previous_item_id)
-        if item.role == "user":
-            self._unanswered = text
+        self._remember(_said(item, text))
         content = [{"type": content.type, "text": content.text} for content in item.content]
         body = events.message_item(id, item.role or "user", "completed", content)
         self.tell("conversation.item.added", previous_item_id=previous, item=body)
@@ -172,29 +187,39 @@ class Session:
         choice = choose(self._engines.known, None, settings.voice, self._choice)
         request = Generate(
             stream=events.new_id("resp"),
-            text=self._text_for(settings),
+            text="",
             accepted=time.monotonic(),
             model=choice.model,
             voice=choice.voice,
             priority=self._broke_in or self.line.track.clock is not None,
         )
+        pieces = self._pieces(settings)
         self._broke_in = False
         item_id = events.new_id("item")
         previous = self.insert(item_id, None) if settings.conversation != "none" else None
-        response = Response(self.line.send, request, item_id, previous, settings.metadata)
+        response = Response(self.line.send, request, pieces, item_id, previous, settings.metadata)
         self._active = self._heard[response.id] = response
         response.start(self._engines, self.line.track, self._generated)
 
-    def _text_for(self, settings: events.ResponseSettings) -> str:
-        """The text to speak: the last user message of the response's own input, else of the conversation."""
+    def _pieces(self, settings: events.ResponseSettings) -> AsyncGenerator[str, None]:
+        """What to speak: given words, or a reply. From the response's own input, else from the conversation."""
         if settings.input is not None:
-            texts = [_text(item, "response.input") for item in settings.input if item.role == "user"]
-            text = texts[-1] if texts else None
+            talk = [_said(item, _text(item, "response.input")) for item in settings.input]
+            if talk and talk[-1].role == "assistant":
+                return _once(talk[-1].content)
         else:
-            text, self._unanswered = self._unanswered, None
-        if text is None:
+            talk, self._unanswered = (self._talk if self._unanswered else []), False
+        asked = [said.content for said in talk if said.role == "user"]
+        if not asked:
             raise EventError("nothing_to_say", "There is no user message to speak: create an item with input_text.")
-        return text
+        if self._replier is None:
+            return _once(asked[-1])
+        return in_clauses(self._replier.reply([Said("system", self._instructions), *talk]))
+
+    def _remember(self, said: Said) -> None:
+        self._talk.append(said)
+        del self._talk[:-ITEMS]
+        self._unanswered = self._unanswered or said.role == "user"
 
     def _cancel(self, response_id: str | None) -> None:
         if self._active is None or response_id not in (None, self._active.id):
@@ -222,7 +247,9 @@ class Session:
             self._heard.pop(response.id, None)  # nothing of it is left to play
 
     def _played(self, clock: Clock) -> None:
-        self._heard.pop(clock.stream, None)
+        response = self._heard.pop(clock.stream, None)
+        if response and (words := response.heard(clock)):
+            self._remember(Said("assistant", words))
         self.tell("voxrtc.playout", response_id=clock.stream, played_ms=1000 * clock.played, underruns=clock.underruns)
 
     def _settings(self) -> dict[str, Any]:
@@ -232,8 +259,20 @@ class Session:
             "type": "realtime",
             "model": self._choice.model,
             "output_modalities": ["audio"],
-            "audio": {"input": self._input.describe(), "output": {"voice": self._choice.voice}},
+            "instructions": self._instructions,
+            "audio": {
+                "input": self._input.describe(answered=self._replier is not None),
+                "output": {"voice": self._choice.voice},
+            },
         }
+
+
+async def _once(text: str) -> AsyncGenerator[str, None]:
+    yield text
+
+
+def _said(item: events.Item, text: str) -> Said:
+    return Said("assistant" if item.role == "assistant" else "system" if item.role == "system" else "user", text)
 
 
 def _text(item: events.Item, param: str) -> str:

@@ -12,9 +12,9 @@ EVENT = "conversation.item.input_audio_transcription"
 class Spoken:
     """A turn's `asr.client.Reader`. Deltas are words that two hypotheses in a row agree on, so they can be appended."""
 
-    def __init__(self, id: str, tell: Tell) -> None:
+    def __init__(self, id: str, tell: Tell, said: Callable[[str], None]) -> None:
         self.id = id
-        self._tell = tell
+        self._tell, self._said = tell, said
         self._committed = False
         self._trouble: dict[str, Any] | None = None
         self._last: list[str] = []  # words of the latest hypothesis
@@ -39,6 +39,8 @@ class Spoken:
 
     def transcript(self, text: str) -> None:
         self._tell(f"{EVENT}.completed", **self._place(), transcript=text)
+        if text:
+            self._said(text)
 
     def unheard(self, code: str, message: str) -> None:
         self._trouble = {"type": "server_error", "code": code, "message": message, "param": None}

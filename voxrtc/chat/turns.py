@@ -16,6 +16,7 @@ class TurnSettings:
     threshold: float = 0.5
     prefix: float = 0.3  # of sound before the onset that belongs to the turn
     silence: float = 0.5  # that ends it
+    respond: bool = True  # its end is answered
     interrupt: bool = True  # a turn's beginning silences us
 
 
