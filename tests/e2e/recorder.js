@@ -38,6 +38,15 @@
       record(context.createMediaStreamSource(new MediaStream([voxrtc.microphone])), spoken);
     },
 
+    /** ms from the person's last sound to our first one of what was recorded, null when one lacks. Forgets nothing. */
+    answeredWithin() {
+      const last = spoken.findLast(({ samples }) => samples.some((sample) => Math.abs(sample) > LOUD));
+      const first = blocks.find(({ samples }) => samples.some((sample) => Math.abs(sample) > AUDIBLE));
+      if (!last || !first) return null;
+      const end = time(last, last.samples.findLastIndex((sample) => Math.abs(sample) > LOUD));
+      return (time(first, first.samples.findIndex((sample) => Math.abs(sample) > AUDIBLE)) - end) * 1000;
+    },
+
     /** Of what was recorded since the last call: ms from the person's first sound to our last one, null when one lacks. */
     silencedWithin() {
       const first = (list, floor) => {

@@ -125,14 +125,18 @@ def test_what_is_said_is_answered(playwright: Playwright, tmp_path: Path) -> Non
             talking(playwright, server, tmp_path / "mic.wav", *sound) as desk,
         ):
             desk.talk()
+            desk.page.wait_for_function("voxrtc.microphone")
+            desk.page.evaluate("recorder.listen()")
+            desk.await_sound()
+            within = desk.page.evaluate("recorder.answeredWithin()")
             desk.await_lines(2, "voice")
             assert not desk.trouble
             desk.page.wait_for_timeout(400)
             heard = ear.transcribe(ear.prepare(*desk.take()))
-            journey = desk.page.evaluate("voxrtc.journey")
     assert heard.startswith("That is a good question")
     assert "what would you like to talk about" in heard.lower()
-    print(f"transcript -> first sound of its answer: {journey['total']:.0f} ms")
+    print(f"end of speech -> first audible sample of the answer: {within:.0f} ms")
+    assert 500 < within < 3_000  # the silence that ends a turn is in it
     _, second = app.state.asked
     roles = [message["role"] for message in second["messages"]]
     assert roles == ["system", "user", "assistant", "user"]
