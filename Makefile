@@ -7,7 +7,7 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-fast test-parity golden bench lint clean
+.PHONY: run test test-fast test-cuda test-parity golden bench lint clean
 
 run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
@@ -17,6 +17,12 @@ test: $(VENV)/.installed-dev browser
 
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests -m "not e2e and not slow"
+
+# On a machine with a GPU, after `pip install -r requirements-cuda.txt` into the environment
+test-cuda: $(VENV)/.installed-dev
+	@$(BIN)/python -c "import torch; raise SystemExit(not torch.cuda.is_available())" || { \
+	  echo "torch finds no GPU here, so there is nothing to test. On a machine with one, the README says what to install."; exit 1; }
+	$(BIN)/python -m pytest tests -m cuda
 
 # Whether the reference implementations still say what tests/golden records of them. `make golden` records anew.
 test-parity: $(PARITY)/.installed

@@ -84,6 +84,8 @@ def test_common_modules_import_nothing_else_of_ours() -> None:
         ("voxrtc.engine.process", "aiortc"),
         ("voxrtc.engine.process", "gradio"),
         ("voxrtc.speechlm.lark.model", "aiortc"),
+        ("voxrtc.speechlm.csm.model", "aiortc"),
+        ("voxrtc.speechlm.csm.model", "transformers"),
         ("voxrtc.speechlm.orpheus", "aiortc"),
         ("voxrtc.speechlm.orpheus", "transformers"),
         ("voxrtc.speechlm.pocket.model", "aiortc"),

@@ -25,11 +25,20 @@ def fill(name: str, shape: list[int] | torch.Size) -> Tensor:
     values = np.random.RandomState(zlib.crc32(name.encode())).uniform(-1, 1, tuple(shape)).astype(np.float32)
     if "norm" in name or name.endswith(("alpha", "original0")):
         values = (1 + values / 2) / (2 if name.endswith("original0") else 1)
+    elif name.endswith("cluster_usage"):
+        values = 1 + values / 2
     elif name.endswith("bias"):
         values = values / 10
+    elif name.endswith("codebooks_head.weight"):  # the other way round: [books, dim, size]
+        values = values * (3 / shape[1]) ** 0.5
     elif "embed_tokens" not in name:
         values = values * (3 / prod(shape[1:])) ** 0.5
     return torch.from_numpy(values)
+
+
+def noise(count: int) -> Tensor:
+    """Gaussian samples [count], always the same."""
+    return torch.from_numpy(np.random.RandomState(2).standard_normal(count)).float()
 
 
 def manifest(tensors: dict[str, Tensor]) -> dict[str, list]:

@@ -20,6 +20,8 @@ class EngineProcesses:
     def start(self, model: str, worth_restarting: Callable[[], bool]) -> None:
         """Raises `KeyError` for a model without a card."""
         arguments = ["-m", "voxrtc.engine.process", "--listen", self._addresses[model]]
+        if any(map(self.runs, self._cards)):
+            arguments.append("--beside-others")
         environment = {**self._settings.environment(), "VOXRTC_MODEL": model}
         self._supervisor.start(Child(_name(model), arguments, environment, worth_restarting))
 

@@ -26,6 +26,11 @@ class Settings(BaseSettings):
     )
     models: Path = Field(ROOT / "models", description="folder of model cards")
     model: str = Field("lark", description="the model to load and to speak with by default")
+    device: str = Field(
+        "auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N; auto: a GPU if there is one"
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="the model's numbers; auto: bfloat16 on a GPU")
+    kv_memory: float = Field(0, ge=0, description="GB for the key-value cache; 0: by the memory that is free")
     policy: Literal["playout", "fifo", "two_phase", "offline"] = Field("playout", description="what the engine runs when")
     first_chunk: int = Field(0, ge=0, description="frames of a stream's first chunk where the policy has fixed sizes; 0: 0.2 s")
     chunk: int = Field(0, ge=0, description="frames of its later chunks; 0: 0.2 s")

@@ -30,7 +30,6 @@ const meter = new Meter(talker.speaker, () => talker.state === "speaking");
 /** What the person chose, so that a page rendered anew shows it again. @type {Record<string, string>} */
 const chosen = {};
 /** @type {Element} */ let root;
-/** @type {Offer} */ let offer;
 
 /**
  * What there is to choose from, as `voxrtc/ui/page.py` gives it.
@@ -84,10 +83,9 @@ export function adopt(element, offered) {
 
 /**
  * The element's content was rendered anew.
- * @param {Offer} offered
+ * @param {Offer} offer
  */
-export function refresh(offered) {
-  offer = offered;
+export function refresh(offer) {
   part("examples").replaceChildren(...offer.examples.map(example));
   field("text").value = chosen.text ?? offer.text;
   models.begin(offer.models);

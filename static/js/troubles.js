@@ -22,6 +22,14 @@ const CAUSES = {
     title: "This model is not loaded",
     advice: "Choose another model from the list.",
   },
+  model_loading: {
+    title: "This model is still being loaded",
+    advice: "Press Speak again in a few seconds.",
+  },
+  model_failed: {
+    title: "This model could not be loaded",
+    advice: "Choose another model from the list.",
+  },
   voice_not_found: {
     title: "This model has no such voice",
     advice: "Choose another voice from the list.",

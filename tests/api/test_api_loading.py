@@ -13,7 +13,7 @@ from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
 from voxrtc.cards import Card, Needs, Source
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import Progress, Sampling
+from voxrtc.messages import Progress, Sampling, Unload
 
 pytestmark = pytest.mark.anyio
 PATH = "/v1/voxrtc/models"
@@ -84,6 +84,19 @@ async def test_a_model_is_loaded_speaks_and_is_unloaded(http: httpx.AsyncClient,
     unloaded = await http.post(f"{PATH}/bird/unload", json={})
     assert (unloaded.status_code, unloaded.json()["state"]) == (200, "unloaded")
     late = await http.post("/v1/audio/speech", json=wanted)
+    assert late.status_code == 404 and "is not loaded" in late.json()["error"]["message"]
+
+
+async def test_an_engine_that_ends_without_a_last_word_is_forgotten(
+    http: httpx.AsyncClient, stock: Stock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await http.post(f"{PATH}/bird/load", json={})
+    monkeypatch.setattr("voxrtc.engine.fleet.TOLD_WITHIN", 0.01)
+    send = stock.bird.send
+    monkeypatch.setattr(stock.bird, "send", lambda request: None if isinstance(request, Unload) else send(request))
+    assert (await http.post(f"{PATH}/bird/unload", json={})).json()["state"] == "unloaded"
+    assert [model.name for model in stock.engines.known] == ["tone"]
+    late = await http.post("/v1/audio/speech", json={"model": "bird", "input": "one", "response_format": "pcm"})
     assert late.status_code == 404 and "is not loaded" in late.json()["error"]["message"]
 
 

@@ -54,7 +54,7 @@ async def test_an_engine_that_does_not_answer_is_not_waited_for(
     monkeypatch.setattr(tone, "send", asked.append)
     monkeypatch.setattr(fleet, "TOLD_WITHIN", 0.01)
     assert (await http.get("/healthz")).status_code == 503
-    assert (await http.get("/v1/models")).json()["error"]["code"] == "engine_loading"
+    assert (await http.get("/v1/models")).json()["error"]["code"] == "engine_lost"
     assert len(asked) == 2
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.e2e.conftest import ROOT, running
 from tests.e2e.desk import Desk, open_window
 from tests.fake_hub import Hub, serving
 from tests.speechlm.families import write_orpheus
-from tests.tiny import GOLDEN
+from tests.tiny import GOLDEN, write
 from voxrtc.cards import read_card
 from voxrtc.suggestion import GPU
 
@@ -44,6 +45,7 @@ class Family:
 
 
 FAMILIES = {
+    "csm": Family("csm", partial(write, "csm"), 1920),
     "orpheus": Family("orpheus", write_orpheus, 2048),
     "pocket": Family("pocket", write_pocket, 1920, ("languages/english/config.yaml",), ("default", "someone", "other")),
 }
@@ -97,7 +99,7 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, tmp_path: 
         selected = page.get_by_label("Model").input_value()
         assert selected == name and f"{title} is being loaded" in page.locator("[data-part=state]").inner_text()
         hub.gate.set()
-        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'ready'")
+        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'ready'", timeout=180_000)
 
         sound, rate = desk.hear("Yes.")
         check_heard(sound, rate, server, family)
@@ -155,7 +157,7 @@ def test_terms_that_were_not_accepted_are_told_and_loading_can_be_cancelled(brow
         desk = Desk(open_window(browser, viewport={"width": 390, "height": 844}), str(server.base_url))
         page, shelf = desk.page, desk.page.locator(".vx-shelf")
         page.get_by_label("Model").select_option("orpheus")
-        assert "terms to accept" in shelf.inner_text()
+        shelf.get_by_role("link", name="terms to accept").wait_for()
         shelf.get_by_role("button", name="Download and load").click()
         page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'failed'")
         assert "hf auth login" in shelf.inner_text() and "https://huggingface.co/canopylabs" in shelf.inner_text()

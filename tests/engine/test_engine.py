@@ -102,6 +102,32 @@ def test_a_failing_stream_fails_alone(poison: str, code: str) -> None:
     assert bench.codes["next"] == expected and sound(bench, "next") == sound(bench, "good")
 
 
+@pytest.mark.parametrize("lag", [0, 1, 2])
+def test_no_step_begins_beyond_a_streams_limit(lag: int) -> None:
+    """Though the frames that reach it are not read yet: there may be no room in the cache for what follows."""
+    bench = Bench()
+    bench.worker.lag = lag
+    ends: list[int] = []
+    launch = bench.worker.launch
+    bench.worker.launch = lambda tasks: ends.extend(t.start + t.count for t in tasks) or launch(tasks)  # type: ignore[method-assign]
+    bench.speak("a", "hello")
+    bench.run()
+    assert bench.codes["a"] == alone("hello") and len(bench.codes["a"]) == 15
+    assert max(ends) == 5 + 15 - 1, "the last prompt token gives the first frame"
+
+
+def test_a_step_costs_what_passes_between_results() -> None:
+    """Not what passes from its beginning on, when it began while the one before was under way."""
+    bench = Bench()
+    bench.worker.lag = 2
+    seconds: list[float] = []
+    bench.engine.costs.stepped = lambda took, *rest: seconds.append(took)  # type: ignore[method-assign]
+    bench.speak("a", "hello")
+    while len(seconds) < 8:
+        bench.step()  # 0.01 s each
+    assert seconds[2:8] == pytest.approx([0.01] * 6)
+
+
 def test_at_most_one_frame_after_a_cancel() -> None:
     bench = Bench()
     bench.speak("a", "a stream to cancel")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from voxrtc.engine.kv_cache import Evicted, OutOfPages, PagedCache
 from voxrtc.speechlm.base import CacheShape
 
-SHAPE = CacheShape(layers=1, kv_heads=1, head_dim=2, positions=40)
+SHAPE = CacheShape(layers=1, heads=1, kv_heads=1, head_dim=2, positions=40)
 
 
 @given(st.data())

@@ -19,6 +19,7 @@ from tests.engine.test_process import TEXT, request
 from tests.fake_hub import Hub, serving
 from tests.speechlm.families import GOLDEN
 from voxrtc.cards import Card, read_card
+from voxrtc.engine import loading
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet, InUse
 from voxrtc.engine.loading import Report
@@ -57,7 +58,7 @@ class House:
         return process.pid
 
     async def settled(self, model: str) -> Progress:
-        return await asyncio.wait_for(self.fleet.settled(model), 60)
+        return await asyncio.wait_for(self.fleet.settled(model), 120)
 
 
 @contextlib.asynccontextmanager
@@ -121,8 +122,9 @@ async def test_a_model_comes_and_goes_while_another_speaks(tmp_path: Path) -> No
             await fleet.unload("tiny")
         assert set(await fleet.stats()) == {"lark", "tiny"}
         await listener.aclose()
+        pid = it.pid("tiny")
         await until_unloaded(fleet)
-        assert fleet.states()["tiny"].state == "unloaded"
+        assert gone(pid) and fleet.states()["tiny"].state == "unloaded"
         late = await refused(fleet, by_tiny())
         assert late.code == "model_not_found" and "is not loaded" in str(late) and "lark" in str(late)
 
@@ -249,6 +251,19 @@ async def test_a_process_that_dies_while_loading_is_not_started_again(tmp_path: 
             assert failed.state == "failed" and "code -9" in failed.message and "13.7 GB" in failed.message
             await it.fleet.load("tiny")
             assert it.fleet.states()["tiny"].state == "loading"
+
+
+def test_it_yields_while_it_loads_and_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = tmp_path / "autogroup"
+    group.write_text("0")
+    monkeypatch.setattr(loading, "GROUP", group)
+    with pytest.raises(MemoryError), loading.yielding():
+        assert group.read_text() == str(loading.YIELDING)
+        raise MemoryError
+    assert group.read_text() == "0"
+    monkeypatch.setattr(loading, "GROUP", tmp_path / "no" / "such file")
+    with loading.yielding():
+        pass  # another system
 
 
 def test_progress_is_told_often_and_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:

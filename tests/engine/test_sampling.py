@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voxrtc.engine.sampling import SamplingTable, choose, normal, penalise, uniform
+from voxrtc.engine.sampling import SamplingTable, choose, descending, normal, penalise, uniform
 from voxrtc.messages import Sampling
 
 DEFAULTS = Sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
@@ -114,3 +114,10 @@ def test_any_seed_will_do(seed: int) -> None:
     table = SamplingTable(1)
     table.set(0, Sampling(temperature=1.0), DEFAULTS, seed=seed, step=0)
     assert 0 <= table.sampler([0])(torch.zeros(1, 9), 0).item() < 9
+
+
+@given(rows=st.lists(st.lists(st.floats(width=32, allow_nan=False), min_size=7, max_size=7), min_size=1, max_size=4))
+def test_sorting_is_torchs_stable_one(rows: list[list[float]]) -> None:
+    scores = torch.tensor([row + row[::-1] + [0.0, -0.0, torch.inf, -torch.inf] for row in rows])
+    ours, theirs = descending(scores), scores.sort(dim=-1, descending=True, stable=True)
+    assert torch.equal(ours[0], theirs[0]) and torch.equal(ours[1], theirs[1])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
 import torch
 from torch import Tensor, nn
 
+from voxrtc.engine.attention import Backend, choose
+from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
 from voxrtc.messages import EngineReply, Generate, ModelInfo, Sampling
@@ -52,7 +55,7 @@ class Toy(SpeechLM):
     """Bytes in, two codes a frame out, three frames a byte. “|” parts pieces; “!” is a prompt that poisons its hidden
     states, “?” one that the model cannot take, “#” one whose sound cannot be made."""
 
-    cache = CacheShape(SHAPE.layers, SHAPE.kv_heads, SHAPE.head_dim, SHAPE.positions)
+    cache = CacheShape(SHAPE.layers, SHAPE.heads, SHAPE.kv_heads, SHAPE.head_dim, SHAPE.positions)
     frame_rate, codebooks, voices = 50.0, 2, ("default",)
     defaults = Sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
 
@@ -89,13 +92,12 @@ class Toy(SpeechLM):
         states["length"][slot], states["made"][slot], states["frame"][slot] = prompt.length, 0, 64
 
     def forward(self, batch: Batch, states: dict[str, Tensor]) -> Tensor:
-        counts = torch.tensor(batch.counts)
-        rows = batch.slots.repeat_interleave(counts)
+        rows = batch.rows
         text = states["text"][rows, batch.positions.clamp(max=127)]
         prompt = batch.positions < states["length"][rows]
         x = torch.where(prompt[:, None], self.bytes(text), self.codes(states["frame"][rows]).sum(1))
         x = torch.where((prompt & (text == ord("!")))[:, None], torch.nan, x)
-        return self.decoder(x, batch.positions, batch.attention)[counts.cumsum(0) - 1]
+        return self.decoder(x, batch.positions, batch.attention)[batch.ends]
 
     def sample(self, hidden: Tensor, slots: Tensor, states: dict[str, Tensor], sampler: Sampler) -> Frames:
         before = states["frame"][slots]
@@ -122,10 +124,16 @@ class Bench:
     """An engine that is stepped by hand, and what it answered."""
 
     def __init__(
-        self, slots: int = 4, pages: int | None = None, page_size: int = 8, model: SpeechLM | None = None, **engine
+        self,
+        slots: int = 4,
+        pages: int | None = None,
+        page_size: int = 8,
+        model: SpeechLM | None = None,
+        backend: Callable[[PagedCache, int], Backend] = choose,
+        **engine,
     ) -> None:  # type: ignore[no-untyped-def]
         self.now = 0.0
-        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now)
+        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now, backend)
         self.engine = Engine(self.worker, INFO, clock=lambda: self.now, executor=lambda name: Inline(), **engine)
         self.replies: dict[str, list[EngineReply]] = {}
         self.codes: dict[str, list[list[int]]] = {}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer, LlamaConfig, LogitsProcessor, LogitsProcessorList, PreTrainedTokenizerFast
 
+from tests.parity import bpe
 from tests.parity.saving import saved, write_json
 
 CONFIG = LlamaConfig(
@@ -33,9 +33,6 @@ TEXTS = (
 STOP, FIRST, CODES, SLOTS = 128_258, 128_266, 4096, 7
 FRAMES = 64
 SPOKEN = slice(STOP, FIRST + SLOTS * CODES, 29)  # of the scores, a part that is small enough to keep
-LLAMA_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 
 
 class OneSlot(LogitsProcessor):
@@ -90,24 +87,6 @@ def greedy(model: torch.nn.Module, ids: list[int], penalty: float) -> torch.Tens
 
 
 def train_tokenizer() -> Tokenizer:
-    """A tiny byte-level BPE, split and framed as Llama 3's, with the marks at their real ids."""
-    trained = Tokenizer(models.BPE())
-    trained.pre_tokenizer = words = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(LLAMA_WORDS), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trained.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False))
-    marks = {"<|begin_of_text|>": 128_000, "<|eot_id|>": 128_009, "<custom_token_2>": 128_258}
-    merges = [tuple(pair) for pair in json.loads(trained.to_str())["model"]["merges"]]
-    tokenizer = Tokenizer(models.BPE(trained.get_vocab() | marks, merges, ignore_merges=True))
-    tokenizer.pre_tokenizer, tokenizer.decoder = words, decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(mark, special=True) for mark in list(marks)[:2]])
-    tokenizer.add_tokens([AddedToken("<custom_token_2>", special=False)])
-    begin = "<|begin_of_text|>"
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{begin} $A", pair=f"{begin} $A {begin} $B", special_tokens=[(begin, marks[begin])]
-    )
-    return tokenizer
+    """With the marks at their real ids."""
+    special = {"<|begin_of_text|>": 128_000, "<|eot_id|>": 128_009}
+    return bpe.train(TEXTS, special, {"<custom_token_2>": 128_258}, "<|begin_of_text|> $A")

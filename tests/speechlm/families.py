@@ -13,11 +13,15 @@ from torch import Tensor
 from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.base import HOST, Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.codecs.mimi_files import load_mimi, mimi_config
+from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac
+from voxrtc.speechlm.csm.model import Csm, CsmDetokenizer
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
+from voxrtc.speechlm.weights import read_folder, read_json
 
 POCKETS = ("plain", "drifting", "pointwise")
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
@@ -29,31 +33,49 @@ def write_orpheus(folder: Path) -> Path:
     return write("orpheus", folder)
 
 
-def tiny_orpheus(folder: Path) -> Orpheus:
+def tiny_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Orpheus:
     """From a folder that `write_orpheus` wrote."""
-    return Orpheus.load(folder, VOICES)
+    return Orpheus.load(folder, VOICES, device, dtype)
 
 
-def tiny_pocket(name: str) -> Pocket:
+def tiny_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Csm:
+    """From a folder that `write("csm", folder)` wrote."""
+    return Csm.load(folder, ("0", "1", "7"), device, dtype)
+
+
+def tiny_pocket(name: str, device: torch.device = HOST) -> Pocket:
     """One of `POCKETS`, from the checkpoint that the package made."""
-    return Pocket.load(GOLDEN / "pocket" / "languages" / name)
+    return Pocket.load(GOLDEN / "pocket" / "languages" / name, device)
 
 
-def lark(folder: Path) -> SpeechLM:
+def tiny_mimi(folder: Path) -> MimiTokens:
+    """From the tiny checkpoint in transformers' layout."""
+    write("mimi", folder)
+    return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder, HOST)
+
+
+def lark(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
     """The one that ships."""
-    return registry.load(ROOT / "models", "lark")[1]
+    return registry.load(ROOT / "models", "lark", device, dtype)[1]
 
 
-def brief_orpheus(folder: Path) -> SpeechLM:
+def brief_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
     """The tiny one, of twelve frames at most: its random weights find no end, and every token is a step."""
-    model = tiny_orpheus(write_orpheus(folder))
+    model = tiny_orpheus(write_orpheus(folder), device, dtype)
     limit(model, 7 * 12)
     return model
 
 
-def pocket(name: str, folder: Path) -> SpeechLM:
-    """One of `POCKETS`."""
-    return tiny_pocket(name)
+def brief_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+    """The tiny one, which finds no end either, of twelve frames at most."""
+    model = tiny_csm(write("csm", folder), device, dtype)
+    limit(model, 12)
+    return model
+
+
+def pocket(name: str, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+    """One of `POCKETS`, which stays in float32."""
+    return tiny_pocket(name, device)
 
 
 def limit(model: SpeechLM, frames: int) -> None:
@@ -67,9 +89,10 @@ def limit(model: SpeechLM, frames: int) -> None:
     model.preprocess = short  # type: ignore[method-assign]
 
 
-MODELS: dict[str, Callable[[Path], SpeechLM]] = {
+MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if need be a device and a dtype
     "lark": lark,
     "orpheus": brief_orpheus,
+    "csm": brief_csm,
     **{f"pocket-{name}": partial(pocket, name) for name in POCKETS},
 }
 
@@ -77,7 +100,7 @@ MODELS: dict[str, Callable[[Path], SpeechLM]] = {
 def pocket_voice(name: str, folder: Path) -> Voice:
     """The detokenizer of a tiny Pocket-TTS."""
     model = tiny_pocket(name)
-    return Voice(model.detokenizer, latent=model.network.config.latent)
+    return Voice(model.detokenizer, latent=model.network.config.latent, noise=False)
 
 
 def random_lark() -> dict[str, Tensor]:
@@ -95,11 +118,12 @@ def random_lark() -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Voice:
-    """A detokenizer, and the sizes of its codebooks; or how wide its latents are, from which it makes sound without noise."""
+    """A detokenizer, and the sizes of its codebooks or how wide its latents are; `noise`: it draws some, by its seed."""
 
     detokenizer: Detokenizer
     sizes: tuple[int, ...] = ()
     latent: int = 0
+    noise: bool = True
 
     def utterance(self, frames: int, seed: int = 0) -> Tensor:
         """Random codes [frames, codebooks], or latents [frames, latent]."""
@@ -115,6 +139,8 @@ class Voice:
 
 DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "lark": lambda folder: Voice(LarkDetokenizer(random_lark()), (2, 512, 512, 512, 512, 512, 256)),
+    "mimi": lambda folder: Voice(tiny_mimi(folder), (2048,) * 32, noise=False),
+    "csm": lambda folder: Voice(CsmDetokenizer(tiny_mimi(folder)), (2048,) * 32, noise=False),
     "snac": lambda folder: Voice(Snac.load(write("snac", folder)), (4096,) * 7),
     "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
     **{f"pocket-{name}": partial(pocket_voice, name) for name in POCKETS},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from tests.engine.toy import Bench
 from tests.speechlm.families import MODELS, limit
+from voxrtc.engine.kv_cache import Evicted
+from voxrtc.engine.scheduler import Machine, StepPlan, StreamView, playout
 from voxrtc.messages import Cancel, Chunk, Ended, Sampling
 from voxrtc.speechlm.base import Frames, InvalidRequest, Sampler, SpeechLM, Utterance
 
@@ -71,6 +74,37 @@ def test_tokens_and_sound_do_not_depend_on_company(model: SpeechLM) -> None:
         assert together.replies[text][-1] == Ended(stream=text, reason="done", frames=len(single.codes[text]))
         assert len(spoken(together, text)) == samples(model, len(together.codes[text]))
         assert np.abs(spoken(together, text) - spoken(single, text)).max() <= 2e-4
+
+
+def test_a_preempted_stream_comes_back_exactly(model: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice, and what its pages held is overwritten meanwhile."""
+    wanted = {2, 5}  # frames made
+
+    def preempting(now: float, streams: Sequence[StreamView], machine: Machine) -> StepPlan:
+        plan = playout(now, streams, machine)
+        for stream in streams:
+            if stream.id == TEXT and stream.made in wanted and stream.id in plan.decode:
+                wanted.remove(stream.made)
+                decode = tuple(name for name in plan.decode if name != TEXT)
+                return replace(plan, preempt=(*plan.preempt, TEXT), decode=decode)
+        return plan
+
+    bench = Bench(slots=2, page_size=32, model=model, policy=preempting)
+    cache, evict = bench.worker.cache, bench.worker.cache.evict
+
+    def overwritten(slot: int) -> Evicted:
+        kept = evict(slot)
+        cache.keys[:, cache._free], cache.values[:, cache._free] = 9.0, -9.0
+        return kept
+
+    monkeypatch.setattr(cache, "evict", overwritten)
+    bench.speak("company", "Would you like some tea?", seed=9)
+    bench.speak(TEXT, TEXT, seed=1)
+    bench.run()
+    single = alone(model, TEXT, seed=1)
+    assert not wanted and bench.engine.counters.preempted == 2
+    assert same(model, bench.codes[TEXT], single.codes[TEXT])
+    assert np.abs(spoken(bench, TEXT) - spoken(single, TEXT)).max() <= 2e-4
 
 
 def test_a_prompt_in_parts_is_the_prompt_in_one(model: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:

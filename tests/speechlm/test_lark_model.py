@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 from tests.engine.toy import Bench
+from voxrtc.engine.worker import Task, Worker
+from voxrtc.messages import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import InvalidRequest, SpeechLM, Utterance
+from voxrtc.speechlm.base import InvalidRequest, Prompt, SpeechLM, Utterance
 from voxrtc.speechlm.lark.model import Lark, LarkStates
 from voxrtc.speechlm.weights import WeightsError
 
@@ -56,6 +58,19 @@ def test_states_of_a_slot_start_afresh(lark: SpeechLM) -> None:
     lark.admit(states, 1, prompt)
     assert (states.pointer[1], states.elapsed[1], states.length[1]) == (0, 0, prompt.length - 1)
     assert (states.history[1] == -1).all() and (states.phonemes[0] == -1).all()
+
+
+def test_steps_after_a_longest_sentences_last_frame_do_no_harm(lark: SpeechLM) -> None:
+    """A device that is a step ahead runs them, and their frames are dropped. The pointer stays where its window is a window."""
+    assert isinstance(lark, Lark)
+    worker, ids = Worker(lark, slots=1), torch.ones(lark.max_phonemes, dtype=torch.long)
+    worker.admit(0, Prompt(len(ids) + 1, 9, ids), Sampling(), seed=0, step=0)
+    worker.launch([Task(0, 0, len(ids) + 1, samples=True)])
+    worker.states.pointer[0], worker.states.elapsed[0] = len(ids) - 1, lark.network.config.max_elapsed
+    for position in range(len(ids) + 1, len(ids) + 4):
+        [result] = worker.launch([Task(0, position, 1, samples=True)]).results()
+        assert isinstance(result, tuple) and result[1], result
+        worker.states.elapsed[0] = lark.network.config.max_elapsed
 
 
 def test_text_that_cannot_be_spoken_is_refused(lark: SpeechLM) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from voxrtc.speechlm.layers.linear import SIZES, PackedLinear, pack
 
 LAYER = nn.Linear(24, 40)
 PACKED = PackedLinear(LAYER)
+HALF = PackedLinear(deepcopy(LAYER).bfloat16())
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
 
@@ -29,6 +32,26 @@ def test_a_row_is_the_same_to_the_bit_in_any_company(rows: int, row: int) -> Non
     x = torch.randn(200, 24)
     row %= rows
     assert torch.equal(PACKED(x[:rows])[row], PACKED(x[row : row + 1])[0])
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 2048, 8192])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_row_of_a_wide_layer_is_so_too(width: int, dtype: torch.dtype) -> None:
+    """A single one of them is summed up differently by some libraries."""
+    wide, x = PackedLinear(nn.Linear(width, 64).to(dtype)), torch.randn(64, width)
+    whole = wide(x)
+    for rows in (*range(1, 14), 33):
+        assert torch.equal(wide(x[:rows]), whole[:rows])
+
+
+@settings(deadline=None)
+@given(st.integers(1, 200), st.integers(0, 199))
+def test_weights_in_bfloat16_take_and_give_float32(rows: int, row: int) -> None:
+    x = torch.randn(rows, 24)
+    y, row = HALF(x), row % rows
+    assert y.dtype == torch.float32
+    assert torch.allclose(y, LAYER(x), atol=0.05) and not torch.equal(y, PACKED(x))
+    assert torch.equal(HALF(x[row : row + 1])[0], y[row])
 
 
 def test_packing_reaches_every_layer_and_leaves_other_modules_alone() -> None:

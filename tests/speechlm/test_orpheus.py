@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.engine.toy import Bench
-from tests.speechlm.families import tiny_orpheus, write_orpheus
+from tests.speechlm.families import VOICES, tiny_orpheus, write_orpheus
 from tests.tiny import GOLDEN
 from voxrtc.speechlm.base import InvalidRequest, Utterance
 from voxrtc.speechlm.layers.attention import DenseCausal
@@ -136,6 +136,19 @@ def test_it_can_be_had_in_half_precision(folder: Path) -> None:
     assert {parameter.dtype for parameter in network.parameters()} == {torch.bfloat16}
     hidden = network(torch.arange(9)[None], torch.arange(9)[None], DenseCausal())
     assert hidden.dtype == torch.bfloat16 and hidden.isfinite().all()
+
+
+def test_on_a_cpu_weights_in_half_precision_make_hidden_states_in_full(orpheus: Orpheus, folder: Path) -> None:
+    half = Orpheus.load(folder, VOICES, dtype=torch.bfloat16)
+    assert half.network.embed.weight.dtype == torch.bfloat16 and half.dtype == torch.float32
+    ids, positions = torch.arange(9), torch.arange(9)
+    made, expected = (model.network(ids[None], positions[None], DenseCausal()) for model in (half, orpheus))
+    assert made.dtype == torch.float32 and 0 < (made - expected).abs().max() < 0.3
+    bench = Bench(model=half)
+    bench.speak("a", "Yes.", seed=1)
+    for _ in range(4):
+        bench.step()
+    assert len(bench.codes["a"]) >= 2
 
 
 def test_a_broken_checkpoint_is_told_by_name(folder: Path, tmp_path: Path) -> None:

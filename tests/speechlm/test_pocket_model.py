@@ -95,7 +95,7 @@ def test_a_stream_whose_numbers_break_fails_alone(pocket: Pocket) -> None:
 
 def test_a_card_loads_it(tmp_path: Path) -> None:
     card = yaml.safe_load((ROOT / "models" / "pocket.yaml").read_text("utf-8"))
-    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump({**card, "path": "plain", "sources": []}))
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump({**card, "name": "tiny", "path": "plain", "sources": []}))
     shutil.copytree(GOLDEN / "pocket" / "languages" / "plain", tmp_path / "plain")
     info, model = registry.load(tmp_path, "tiny")
     assert info.family == "pocket" and info.licence == "CC-BY-4.0" and "alba" in info.voices

@@ -74,7 +74,7 @@ def latents(model: Pocket, text: str, noise: Given, most: int | None = None) -> 
         return sample(hidden, *rest)
 
     worker.admit(1, prompt, Sampling(), seed=0, step=0)
-    worker.sampling.sampler = lambda slots: noise  # type: ignore[assignment, return-value]
+    worker.sampling.sampler = lambda *_: noise  # type: ignore[assignment, return-value]
     start, count, made, last = prompt.known, prompt.length - prompt.known, [], False
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "sample", spy)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from voxrtc.api.errors import RETRY_AFTER, ApiError
-from voxrtc.api.models import loaded
+from voxrtc.api.errors import RETRY_AFTER
+from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
 
 
@@ -17,9 +17,9 @@ def router(engines: Fleet) -> APIRouter:
     @routes.get("/healthz")
     async def health() -> JSONResponse:
         try:
-            models, why = await loaded(engines), "No model is loaded yet."
-        except ApiError as error:
-            models, why = [], error.detail
+            models, why = await engines.models(), "No model is loaded yet."
+        except EngineLost as lost:
+            models, why = [], str(lost)
         if models:
             return JSONResponse({"status": "ok", "models": [model.name for model in models]})
         return JSONResponse({"status": "loading", "models": [], "message": why}, 503, {"Retry-After": str(RETRY_AFTER)})

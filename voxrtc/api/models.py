@@ -9,19 +9,8 @@ import msgspec
 from fastapi import APIRouter
 
 from voxrtc.api.errors import ApiError
-from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import ModelInfo
-
-
-async def loaded(engines: Fleet) -> list[ModelInfo]:
-    """The models that are ready, the default one first. Raises `ApiError` 503 when the engine does not tell in time."""
-    try:
-        return await engines.models()
-    except TimeoutError:
-        raise ApiError(503, "engine_loading", "The speech engine does not answer yet. Please try again.") from None
-    except EngineLost as lost:
-        raise ApiError(503, "engine_lost", str(lost)) from lost
 
 
 def router(engines: Fleet) -> APIRouter:
@@ -35,11 +24,11 @@ def router(engines: Fleet) -> APIRouter:
 
     @routes.get("")
     async def list_models() -> dict[str, Any]:
-        return {"object": "list", "data": [card(model) for model in await loaded(engines)]}
+        return {"object": "list", "data": [card(model) for model in await engines.models()]}
 
     @routes.get("/{name:path}")
     async def get_model(name: str) -> dict[str, Any]:
-        models = await loaded(engines)
+        models = await engines.models()
         for model in models:
             if model.name == name:
                 return card(model)

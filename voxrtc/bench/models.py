@@ -1,7 +1,7 @@
 """`python -m voxrtc.bench models`: what a step and a detokenizer call cost, by family and streams at a time.
 
-At full size, on one thread as in the engine, Pocket-TTS with random weights. `--package PYTHON` measures Kyutai's `pocket-tts`
-beside it, on the same weights and in turn, by an interpreter that can import it.
+At full size, on one thread as in the engine, all but Lark with random weights. `--package PYTHON` measures Kyutai's
+`pocket-tts` beside Pocket-TTS, on the same weights and in turn, by an interpreter that can import it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,20 @@ from pathlib import Path
 from statistics import median, quantiles
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from voxrtc.bench import random_models
+from voxrtc.bench.random_models import CSMS, ORPHEUSES, POCKETS
 from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
 from voxrtc.messages import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import SpeechLM, Utterance
-from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.model import Pocket
-from voxrtc.speechlm.pocket.released import released
-from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer
-from voxrtc.speechlm.pocket.voice import LAYER
+from voxrtc.speechlm.pocket.text import MAX_TOKENS
 
-VOICE = 126  # positions: ten seconds
 TEXT = "The train to the coast leaves at ten, and it is never late, so we had better be there in time."
-POCKETS = {
-    "pocket": "english_2026-10",
-    "pocket-18m": "english_18m_2026-10",
-    "pocket-7m": "english_7m_2026-10",
-    "pocket-2m": "english_2m_2026-10",
-}
 PACKAGE = Path(__file__).parent / "baselines" / "pocket_package.py"
 
 
@@ -52,6 +44,7 @@ class Costs:
     frame_rate: float
     chunk: int = 1
     step: list[float] = field(default_factory=list)
+    choosing: list[float] = field(default_factory=list)  # of a step, choosing a frame's codes
     codec: list[float] = field(default_factory=list)
 
     @property
@@ -62,12 +55,20 @@ class Costs:
     def row(self, baseline: Costs | None) -> str:
         """A line of the table, under `HEAD`."""
         ratio = f"{self.real_time / baseline.real_time:.2f} x" if baseline else ""
-        cells = [_spread(self.step), _spread(self.codec), f"{1 / median(self.step):.1f}", f"{self.real_time:.2f}", ratio]
+        choosing = f"{1e3 * median(self.choosing):.2f}" if self.choosing else ""
+        cells = [
+            _spread(self.step),
+            choosing,
+            _spread(self.codec),
+            f"{1 / median(self.step):.1f}",
+            f"{self.real_time:.2f}",
+            ratio,
+        ]
         return ROW.format(self.name, self.streams, *cells)
 
 
-ROW = "{:12}{:>4}{:>24}{:>24}{:>9}{:>9}{:>9}"
-HEAD = ROW.format("model", "n", "step, ms (p10 to p90)", "codec call, ms", "steps/s", "x real", "package")
+ROW = "{:12}{:>4}{:>27}{:>10}{:>24}{:>9}{:>9}{:>9}"
+HEAD = ROW.format("model", "n", "step, ms (p10 to p90)", "of codes", "codec call, ms", "steps/s", "x real", "package")
 
 
 def _spread(seconds: list[float]) -> str:
@@ -90,8 +91,9 @@ class Ours:
         self.frames = self._step([Task(slot, prompt.known, prompt.length - prompt.known, True) for slot in range(streams)])
 
     def _step(self, tasks: list[Task]) -> list[Tensor]:
-        results = self.worker.launch(tasks).results()
-        return [result[0] for result in results if isinstance(result, tuple)]
+        step = self.worker.launch(tasks)
+        self.costs.choosing.append(step.seconds[1])
+        return [result[0] for result in step.results() if isinstance(result, tuple)]
 
     def step(self) -> None:
         """One more frame a stream."""
@@ -140,20 +142,14 @@ def _seconds(work: Callable[[], None]) -> float:
     return time.perf_counter() - began
 
 
-def _pocket(name: str, folder: Path) -> Pocket:
-    """A Pocket-TTS with the weights and the voice in `folder`, or random ones."""
-    values = released(POCKETS[name])
-    assert values
-    config, voice = PocketConfig.parse(values), folder / "voice.safetensors"
-    shape = config.decoder
-    if not voice.exists():
-        cache = torch.randn(2, 1, VOICE, shape.kv_heads, shape.head_dim)
-        parts = {"cache": cache, "offset": torch.tensor([VOICE])}
-        save_file({LAYER.format(i) + k: v.clone() for i in range(shape.layers) for k, v in parts.items()}, voice)
-    model = Pocket(config, Writer(config.text, lambda text: list(range(min(MAX_TOKENS, len(text) // 2)))), {"random": voice})
-    weights = folder / "model.safetensors"
-    model.fill(weights) if weights.exists() else model.ready()
-    return model
+def _model(name: str, folder: Path) -> SpeechLM:
+    if name in POCKETS:
+        return random_models.pocket(name, folder)
+    if name in CSMS:
+        return random_models.csm(CSMS[name])
+    if name in ORPHEUSES:
+        return random_models.orpheus(ORPHEUSES[name])
+    return registry.load(ROOT / "models", name)[1]
 
 
 def _check(model: Pocket, folder: Path) -> str:
@@ -179,7 +175,7 @@ def _run(name: str, streams: list[int], rounds: int, python: str | None) -> None
     with tempfile.TemporaryDirectory(prefix="voxrtc-") as temporary:
         folder = Path(temporary)
         package = Package(python, folder, POCKETS[name]) if python and name in POCKETS else None
-        model = _pocket(name, folder) if name in POCKETS else registry.load(ROOT / "models", name)[1]
+        model = _model(name, folder)
         ours = [Ours(name, model, n) for n in streams]
         runs = [package, *ours] if package else ours
         _measure(runs, rounds)
@@ -194,8 +190,8 @@ def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
     """All in turn, so that what else the machine does meets all alike."""
     for run in runs:
         run.measure(3)  # the first ones are slow
-        run.costs.step.clear()
-        run.costs.codec.clear()
+        for seconds in (run.costs.step, run.costs.choosing, run.costs.codec):
+            seconds.clear()
     for _ in range(rounds):
         for run in runs:
             run.measure(20)
@@ -203,7 +199,7 @@ def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m voxrtc.bench models", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", nargs="+", default=["lark", *POCKETS], choices=["lark", *POCKETS])
+    parser.add_argument("--models", nargs="+", default=["lark", *POCKETS], choices=["lark", *POCKETS, *CSMS, *ORPHEUSES])
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 4, 8], help="at a time")
     parser.add_argument("--rounds", type=int, default=5, help="of 20 steps and calls")
     parser.add_argument("--package", metavar="PYTHON", help="an interpreter that can import pocket_tts")

@@ -1,82 +1,68 @@
-"""Attention over the paged cache. One interface (`speechlm.layers.attention.Attention`); here its backend for a CPU.
+"""Attention over the paged cache: what a worker asks of it, whatever the device.
 
-The histories of a step's streams differ in length by a factor of ten. Padding them to the longest for one call of torch's
-attention, or calling it once a stream, costs several times what reading them takes, so the loop is compiled by numba: it
-reads every stream's pages where they are, exactly as far as they go. A stream's numbers are thus the same to the bit
-whatever else is in the batch.
+A backend lives as long as its worker. Once a step the worker has it `plan`, on the host, and every layer then runs with that
+plan (`speechlm.layers.attention.Attention`). Which one serves a cache is a matter of device and numbers: see `choose`.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
-from numba import njit
-from torch import Tensor
+from numpy.typing import NDArray
 
 from voxrtc.engine.kv_cache import PagedCache
+from voxrtc.speechlm.layers.attention import Attention
 
-_MATH = {"reassoc", "contract", "arcp", "nsz"}  # sums in any order; but numbers may be none, by which a broken stream is known
+Integers: TypeAlias = NDArray[np.int64]
 
-
-class PagedAttention:
-    """One step's attention for streams in `slots`, where stream i brings `counts[i]` tokens from position `starts[i]` on."""
-
-    def __init__(self, cache: PagedCache, slots: list[int], starts: list[int], counts: list[int]) -> None:
-        self._keys, self._values, self._table = cache.keys.numpy(), cache.values.numpy(), cache.table.numpy()
-        ends = [start + count for start, count in zip(starts, counts, strict=True)]
-        self._positions = np.concatenate([np.arange(start, end) for start, end in zip(starts, ends, strict=True)])
-        self._rows = np.repeat(np.array(slots), counts)
-        self.positions = torch.from_numpy(self._positions)
-
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Write `k`, `v` [tokens, kv_heads, head_dim] into the pages; `q` [tokens, heads, head_dim] looks at its past."""
-        keys, values = self._keys[layer], self._values[layer]
-        _store(k.numpy(), v.numpy(), keys, values, self._table, self._rows, self._positions)
-        seen = torch.empty(q.shape)
-        _attend(q.numpy(), keys, values, self._table, self._rows, self._positions, seen.numpy())
-        return seen
+FLASH_DTYPES = (torch.bfloat16, torch.float16)  # that FlashInfer has kernels for
+FLASH_HEAD_DIMS = (64, 128, 256)
 
 
-@njit(nogil=True)
-def _store(k, v, keys, values, table, rows, positions):  # type: ignore[no-untyped-def]
-    """Token i of slot `rows[i]` goes to `positions[i]` of that slot. Pages are [pages, kv_heads, page_size, head_dim]."""
-    size = keys.shape[2]
-    for i in range(len(rows)):
-        page, place = table[rows[i], positions[i] // size], positions[i] % size
-        keys[page, :, place] = k[i]
-        values[page, :, place] = v[i]
+class Layout:
+    """The tokens of a step, on the host: stream i, in `slots[i]`, brings `counts[i]` from position `starts[i]` on.
+
+    They lie stream after stream. `positions` and `rows` say where each belongs, `ends` which is a stream's last.
+    """
+
+    def __init__(self, slots: Sequence[int], starts: Sequence[int], counts: tuple[int, ...]) -> None:
+        self.slots: Integers = np.array(slots)
+        self.starts: Integers = np.array(starts)
+        self.counts = counts
+        self.decode_only = sum(counts) == len(counts)
+        self.positions, self.rows, self.ends = self.starts, self.slots, np.arange(len(counts))
+        if not self.decode_only:
+            spans = [np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)]
+            self.positions, self.rows, self.ends = np.concatenate(spans), np.repeat(self.slots, counts), np.cumsum(counts) - 1
 
 
-@njit(nogil=True, fastmath=_MATH)
-def _attend(q, keys, values, table, rows, positions, out):  # type: ignore[no-untyped-def]
-    """softmax(q k / sqrt(head_dim)) v of each token over its slot's positions up to its own."""
-    heads, dim = q.shape[1:]
-    shared = heads // keys.shape[1]  # query heads that look at the same keys (grouped-query attention)
-    size = keys.shape[2]
-    scale = np.float32(1 / math.sqrt(dim))
-    weights = np.empty(positions.max() + 1, np.float32)
-    for i in range(len(rows)):
-        length, pages = positions[i] + 1, table[rows[i]]
-        for head in range(heads):
-            top, total = np.float32(-np.inf), np.float32(0)
-            for first in range(0, length, size):
-                page = keys[pages[first // size], head // shared]
-                for t in range(min(size, length - first)):
-                    score = np.float32(0)
-                    for d in range(dim):
-                        score += q[i, head, d] * page[t, d]
-                    weights[first + t] = score * scale
-                    top = max(top, weights[first + t])
-            for t in range(length):
-                weights[t] = math.exp(weights[t] - top)
-                total += weights[t]
-            for d in range(dim):
-                out[i, head, d] = 0
-            for first in range(0, length, size):
-                page = values[pages[first // size], head // shared]
-                for t in range(min(size, length - first)):
-                    weight = weights[first + t] / total
-                    for d in range(dim):
-                        out[i, head, d] += weight * page[t, d]
+class Backend(Protocol):
+    """Attention for one worker."""
+
+    def width(self, streams: int) -> int:
+        """How many streams a decode step of so many is filled up to, with ones in `PagedCache.scratch`."""
+        ...
+
+    def plan(self, layout: Layout) -> Attention:
+        """Make ready for a step. Its streams hold their pages. The attention is good until the next plan."""
+        ...
+
+
+def choose(cache: PagedCache, heads: int) -> Backend:
+    """The backend for a cache and for queries of `heads` heads. Imports FlashInfer only where there is a GPU to run it."""
+    device, dtype = cache.keys.device, cache.keys.dtype
+    if device.type == "cuda" and dtype in FLASH_DTYPES and cache.keys.shape[-1] in FLASH_HEAD_DIMS:
+        from voxrtc.engine.flashinfer_attention import FlashInferAttention, installed
+
+        if flashinfer := installed():
+            return FlashInferAttention(cache, heads, flashinfer)
+    if device.type == "cpu" and dtype == torch.float32:
+        from voxrtc.engine.cpu_attention import CpuAttention
+
+        return CpuAttention(cache)
+    from voxrtc.engine.sdpa_attention import SdpaAttention
+
+    return SdpaAttention(cache)

@@ -141,6 +141,11 @@ class EngineClient:
         assert isinstance(reply, Unloaded)
         return reply.live
 
+    def forget(self) -> None:
+        """The engine was ended for good: what its model was is of the past, though it could not say so itself."""
+        self.info = None
+        self._moved(None)
+
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until `holds` is true of `progress`."""
         while not holds():

@@ -77,7 +77,7 @@ class Fleet:
                 client.report(playout)
 
     async def models(self) -> list[ModelInfo]:
-        """The models whose engines answer now. Raises `EngineLost` when there are none, `TimeoutError` when all are silent."""
+        """The models whose engines answer now. Raises `EngineLost` when there are none, and says why."""
         answers = await self._ask_all(EngineClient.models)
         return [model for models in answers.values() for model in models]
 
@@ -95,9 +95,8 @@ class Fleet:
             else:
                 answers[model] = answer
         if not answers:
-            if any(isinstance(failure, TimeoutError) for failure in failures):
-                raise TimeoutError
-            raise EngineLost(self.why_none())
+            silent = any(isinstance(failure, TimeoutError) for failure in failures)
+            raise EngineLost("The speech engine does not answer. Please try again." if silent else self.why_none())
         return answers
 
     def why_none(self) -> str:
@@ -165,6 +164,7 @@ class Fleet:
         client = self._clients[model]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(client.until(lambda: client.progress is None), TOLD_WITHIN)
+        client.forget()
 
     def _state(self, model: str) -> Progress:
         assert self._processes is not None

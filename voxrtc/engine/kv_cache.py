@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from voxrtc.speechlm.base import CacheShape
+from voxrtc.speechlm.base import HOST, CacheShape
 
 
 class OutOfPages(Exception):
@@ -28,13 +28,31 @@ class Evicted:
 
 
 class PagedCache:
-    """Keys and values [layers, pages, kv_heads, page_size, head_dim], given out to slots in whole pages."""
+    """Keys and values [layers, pages, kv_heads, page_size, head_dim], given out to slots in whole pages.
 
-    def __init__(self, shape: CacheShape, slots: int, pages: int, page_size: int = 32) -> None:
-        size = (shape.layers, pages, shape.kv_heads, page_size, shape.head_dim)
-        self.keys, self.values = torch.zeros(size), torch.zeros(size)  # takes its memory at once: then no load can make it grow
+    They lie on `device`; who holds which page (`table`) is known on the host. With `scratch` there is a slot and a page more
+    that nobody is given, for the streams that a decode step is filled up with: all of them are in that slot, the last one.
+    """
+
+    def __init__(
+        self,
+        shape: CacheShape,
+        slots: int,
+        pages: int,
+        page_size: int = 32,
+        device: torch.device = HOST,
+        dtype: torch.dtype = torch.float32,
+        scratch: bool = False,
+    ) -> None:
+        size = (shape.layers, pages + scratch, shape.kv_heads, page_size, shape.head_dim)
+        # takes its memory at once: then no load can make it grow
+        self.keys, self.values = (torch.zeros(size, device=device, dtype=dtype) for _ in range(2))
         self.page_size, self.pages = page_size, pages
-        self.table = torch.zeros(slots, self.pages_for(shape.positions), dtype=torch.long)  # page ids, by slot and order
+        self.table = torch.zeros(
+            slots + scratch, self.pages_for(shape.positions), dtype=torch.long
+        )  # page ids, by slot and order
+        self.table[slots:] = pages
+        self.scratch = slots if scratch else None
         self._free = list(range(pages))[::-1]  # lowest first, so that few streams lie close together
         self._held: dict[int, list[int]] = {}
 
@@ -80,15 +98,16 @@ class PagedCache:
         `scrub` after a failure: a kernel may mask what lies behind a stream's end in its last page, but 0 times NaN is
         NaN, so one stream's broken numbers would reach the next holder of its pages.
         """
-        pages = self._held.pop(slot, [])
         if scrub:
-            self.keys[:, pages], self.values[:, pages] = 0.0, 0.0
+            places = self._places(slot)
+            self.keys[:, places], self.values[:, places] = 0.0, 0.0
+        pages = self._held.pop(slot, [])
         self._free.extend(pages)
         self._free.sort(reverse=True)
 
     def evict(self, slot: int) -> Evicted:
         """Copy what `slot` holds to the host's memory and take its pages back."""
-        pages = self._held[slot]
+        pages = self._places(slot)
         evicted = Evicted(self.keys[:, pages].cpu(), self.values[:, pages].cpu())
         self.free(slot)
         return evicted
@@ -96,9 +115,13 @@ class PagedCache:
     def restore(self, slot: int, evicted: Evicted) -> None:
         """Put back, to the bit, what `evict` took. Raises `OutOfPages`."""
         self.grow(slot, evicted.pages * self.page_size)
-        pages = self._held[slot]
+        pages = self._places(slot)
         self.keys[:, pages] = evicted.keys.to(self.keys.device)
         self.values[:, pages] = evicted.values.to(self.values.device)
+
+    def _places(self, slot: int) -> Tensor:
+        """The pages of `slot` as an index on the device."""
+        return torch.tensor(self._held.get(slot, []), dtype=torch.long).to(self.keys.device)
 
     def check_integrity(self) -> None:
         """Every page is free or held once. Called when idle, and by tests."""

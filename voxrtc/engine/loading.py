@@ -1,16 +1,20 @@
-"""What is told of a model that is being loaded: to clients often, to the log now and then."""
+"""A model that is being loaded: what is told of it, to clients often, to the log now and then; and that it yields to others."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from voxrtc.messages import Progress
 
 TOLD_EVERY = 0.2  # seconds, or
 LEAP = 0.05  # of the whole, which is told at once
 LOGGED_EVERY = 5.0
+YIELDING = 5  # nice value of a process that loads: a quarter of a processor that others want too
+GROUP = Path("/proc/self/autogroup")
 
 log = logging.getLogger(__name__)
 
@@ -42,3 +46,28 @@ class Report:
         """It does not go on. `message` says what to do."""
         log.error("%s could not be loaded. %s", self._name, message)
         self._tell(Progress(state="failed", message=message))
+
+
+@contextlib.contextmanager
+def yielding() -> Iterator[None]:
+    """Leave the processor to models that speak.
+
+    Every engine has a session of its own (`supervisor`), which Linux schedules as one (sched(7), autogroup): `nice` has no say
+    between sessions, the group's value has, and anyone may take it back. Elsewhere nothing happens.
+    """
+    _weigh(YIELDING)
+    try:
+        yield
+    finally:
+        _weigh(0)
+
+
+def _weigh(nice: int) -> None:
+    for _ in range(10):
+        try:
+            GROUP.write_text(str(nice))
+            return
+        except BlockingIOError:  # it may be changed ten times a second, by whomever
+            time.sleep(0.1)
+        except OSError:
+            return

@@ -7,6 +7,7 @@ their results come in through the same inbox as requests do. So all of a stream'
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import random
 import threading
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from voxrtc.engine.costs import Costs
@@ -42,7 +44,7 @@ from voxrtc.messages import (
     Models,
     Playout,
 )
-from voxrtc.speechlm.base import InvalidRequest, Prompt, Utterance, pcm16
+from voxrtc.speechlm.base import InvalidRequest, Prompt, Turn, Utterance, pcm16
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +86,7 @@ class Engine:
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._slots = list(range(worker.slots))
         self._flights: deque[Flight] = deque()
+        self._landed = -math.inf  # when the latest step was done
         self._detokenizing = False
         self._on_crash = on_crash
         self._prompts, self._codec = executor("prompts"), executor("detokenizer")
@@ -177,11 +180,15 @@ class Engine:
             self._admit(self.streams[name])
         if plan.detokenize:
             self._detokenize([(self.streams[name], count) for name, count in plan.detokenize])
-        parts = [*plan.prefill, *((name, 1) for name in plan.decode)]
+        parts = [*plan.prefill, *((name, 1) for name in plan.decode if not self._all_asked(name))]
         if parts:
             self._launch([(self.streams[name], count) for name, count in parts])
         while len(self._flights) > (self.worker.lag if parts else 0):
             self._land(self._flights.popleft())
+
+    def _all_asked(self, name: str) -> bool:
+        piece = self.streams[name].piece
+        return piece is not None and piece.asked_for_all
 
     def _launch(self, parts: list[tuple[Stream, int]]) -> None:
         began, tasks, owners = self.clock(), [], []
@@ -197,7 +204,8 @@ class Engine:
         """Take what a step gave. What it gave for streams that left meanwhile is dropped."""
         results, prompt_tokens = flight.step.results(), sum(task.count for task in flight.tasks if task.count > 1)
         sampled = sum(isinstance(result, tuple) for result in results)
-        self.costs.stepped(self.clock() - flight.began, flight.step.seconds[1], len(flight.tasks), sampled, prompt_tokens)
+        began, self._landed = max(flight.began, self._landed), self.clock()  # a step that lags began when the one before ended
+        self.costs.stepped(self._landed - began, flight.step.seconds[1], len(flight.tasks), sampled, prompt_tokens)
         self.counters.landed(flight.step.seconds, prompt_tokens, sampled)
         for (stream, piece), result in zip(flight.owners, results, strict=True):
             if stream.piece is not piece or piece.complete:
@@ -212,6 +220,9 @@ class Engine:
         stream.frames += 1
         stream.frame_times.append(self.clock())
         stream.first_frame = stream.first_frame or stream.frame_times[-1]
+        if piece.complete and piece.kept and stream.pieces:
+            stream.remember(Turn(piece.text, torch.stack(piece.kept)), most=self.worker.model.cache.positions)
+            self._prepare(stream)
 
     # --- sound ---
 
@@ -301,23 +312,25 @@ class Engine:
         """Have the next piece's prompt made."""
         model, request = self.worker.model, stream.request
         rest, imitation = None if stream.pieces is None else deque(stream.pieces), stream.imitation
+        before = tuple(stream.spoken)
 
-        def make() -> tuple[deque[str], Prompt]:
+        def make() -> tuple[deque[str], str, Prompt]:
             texts = deque(model.split(request.text)) if rest is None else rest
-            return texts, model.preprocess(Utterance(texts.popleft(), request.voice, imitation))
+            text = texts.popleft()
+            return texts, text, model.preprocess(Utterance(text, request.voice, imitation, before))
 
         stream.preparing = True
         job = self._prompts.submit(make)
         job.add_done_callback(lambda done: self._inbox.put(partial(self._prepared, stream, done)))
 
-    def _prepared(self, stream: Stream, done: Future[tuple[deque[str], Prompt]]) -> None:
+    def _prepared(self, stream: Stream, done: Future[tuple[deque[str], str, Prompt]]) -> None:
         if stream.over:
             return
         stream.preparing = False
         if error := done.exception():
             self._fail(stream, error)
             return
-        stream.pieces, stream.prepared = done.result()
+        stream.pieces, stream.text, stream.prepared = done.result()
         stream.prompt_ready = stream.prompt_ready or self.clock()
         if self.worker.most_pages(stream.prepared) > self.worker.cache.pages:
             self._fail(stream, InvalidRequest("This text needs more memory than the engine was given. Please shorten it."))
@@ -334,10 +347,13 @@ class Engine:
             self._fail(stream, error)
             return
         stream.slot, stream.prepared = self._slots.pop(), None
-        stream.piece = Piece(prompt, self.worker.model.detokenizer.new_state(stream.seed + stream.frames), prompt.known)
+        model = self.worker.model
+        state = self.worker.detokenizer_state(stream.seed + stream.frames)
+        kept: list[Tensor] | None = [] if model.remembers else None
+        stream.piece = Piece(stream.text, prompt, state, prompt.known, kept=kept)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
-        if stream.pieces:
+        if stream.pieces and not model.remembers:
             self._prepare(stream)
 
     def _next_piece(self, stream: Stream) -> None:

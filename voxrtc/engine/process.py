@@ -8,6 +8,7 @@ and end of file means that nobody is left to speak for. Nothing heavy is importe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import threading
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from voxrtc import hub
 from voxrtc.cards import CardError, read_card
-from voxrtc.engine.loading import Report
+from voxrtc.engine.loading import Report, yielding
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
 from voxrtc.settings import Settings
@@ -30,16 +31,21 @@ def build(settings: Settings) -> Engine:
     """The engine of the settings' model, which reads its files now. Raises what that can raise."""
     import torch
 
+    from voxrtc.engine.device import chosen_device, chosen_dtype
     from voxrtc.engine.loop import Engine
+    from voxrtc.engine.memory import pages_for
     from voxrtc.engine.scheduler import POLICIES
     from voxrtc.engine.snapshot import ChunkSizes
-    from voxrtc.engine.worker import Worker
+    from voxrtc.engine.worker import PAGE_SIZE, Worker
     from voxrtc.speechlm import registry
 
     torch.set_num_threads(1)  # small matrices: a second thread costs more in hand-over than it computes
-    info, model = registry.load(settings.models, settings.model)
+    device = chosen_device(settings.device)
+    info, model = registry.load(settings.models, settings.model, device, chosen_dtype(settings.dtype, device))
+    pages = pages_for(model, settings.max_streams, PAGE_SIZE, settings.kv_memory)
+    log.info("%s is read, for %s, with %d pages of cache", info.name, device, pages)
     return Engine(
-        Worker(model, settings.max_streams),
+        Worker(model, settings.max_streams, pages),
         info,
         policy=POLICIES[settings.policy],
         max_waiting=settings.max_waiting,
@@ -48,17 +54,18 @@ def build(settings: Settings) -> Engine:
     )
 
 
-def load(settings: Settings, server: EngineServer) -> None:
+def load(settings: Settings, server: EngineServer, beside_others: bool) -> None:
     """Fetch, read and warm up the model, and open the server with it; or tell why that failed."""
     report = Report(settings.model, server.tell)
     try:
         card = read_card(settings.models, settings.model)
         if card.missing():
             hub.fetch(card, report.downloaded)
-        report.stage("reading")
-        engine = build(settings)
-        report.stage("warming up")
-        engine.start()
+        with yielding() if beside_others else contextlib.nullcontext():
+            report.stage("reading")
+            engine = build(settings)
+            report.stage("warming up")
+            engine.start()
         server.open(engine, engine.info)
         log.info("%s is loaded", settings.model)
     except (CardError, hub.HubError) as wrong:
@@ -72,15 +79,17 @@ def main() -> None:
     """Serve the model of the settings, from before it is loaded."""
     parser = argparse.ArgumentParser(description="A speech engine as a process of its own; settings come from the environment.")
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
-    address = parser.parse_args().listen
+    parser.add_argument("--beside-others", action="store_true", help="leave them the processor until the model is ready")
+    arguments = parser.parse_args()
     settings = Settings()
     logging.basicConfig(level=settings.log_level, format="%(asctime)s engine %(levelname)s %(message)s")
     for client in ("httpx", "httpx2"):  # a line for each request to the hub
         logging.getLogger(client).setLevel(logging.WARNING)
     die_with_parent()
     os.nice(5)  # a step can wait a moment, a packet of the media process cannot
-    server = EngineServer(settings.model, address)
-    threading.Thread(target=load, args=(settings, server), name="loading", daemon=True).start()
+    server = EngineServer(settings.model, arguments.listen)
+    job = (settings, server, arguments.beside_others)
+    threading.Thread(target=load, args=job, name="loading", daemon=True).start()
     server.serve()
 
 

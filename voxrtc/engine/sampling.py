@@ -15,20 +15,21 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import InvalidRequest
+from voxrtc.speechlm.base import HOST, InvalidRequest
 
 
 class SamplingTable:
     """Sampling settings by slot."""
 
-    def __init__(self, slots: int) -> None:
-        self.temperature = torch.zeros(slots)
-        self.top_k = torch.zeros(slots, dtype=torch.long)  # 0: all
-        self.top_p = torch.ones(slots)
-        self.min_p = torch.zeros(slots)
-        self.penalty = torch.ones(slots)
-        self.seed = torch.zeros(slots, dtype=torch.long)
-        self.step = torch.zeros(slots, dtype=torch.long)  # frames sampled so far
+    def __init__(self, slots: int, device: torch.device = HOST) -> None:
+        self.device = device
+        self.temperature = torch.zeros(slots, device=device)
+        self.top_k = torch.zeros(slots, dtype=torch.long, device=device)  # 0: all
+        self.top_p = torch.ones(slots, device=device)
+        self.min_p = torch.zeros(slots, device=device)
+        self.penalty = torch.ones(slots, device=device)
+        self.seed = torch.zeros(slots, dtype=torch.long, device=device)
+        self.step = torch.zeros(slots, dtype=torch.long, device=device)  # frames sampled so far
         self._random: set[int] = set()  # slots above temperature 0, known to the host so that a greedy step stays short
         self._penalised: set[int] = set()
 
@@ -44,9 +45,12 @@ class SamplingTable:
         (self._random.add if settings["temperature"] > 0 else self._random.discard)(slot)
         (self._penalised.add if settings["repetition_penalty"] != 1 else self._penalised.discard)(slot)
 
-    def sampler(self, slots: Sequence[int]) -> BatchSampler:
-        """The sampler of one step. It is told to `advance` after it, so that a step that failed can be run again alike."""
-        rows = torch.from_numpy(np.array(slots))
+    def sampler(self, slots: Sequence[int], rows: Tensor | None = None) -> BatchSampler:
+        """The sampler of one step. It is told to `advance` after it, so that a step that failed can be run again alike.
+
+        `rows` are `slots` on the device, if they are there already.
+        """
+        rows = torch.tensor(slots).to(self.device) if rows is None else rows
         return BatchSampler(self, rows, not self._random.isdisjoint(slots), not self._penalised.isdisjoint(slots))
 
 
@@ -62,7 +66,7 @@ class BatchSampler:
         self._table.step[self.rows] += 1
 
     def __call__(self, logits: Tensor, book: int, recent: Tensor | None = None) -> Tensor:
-        table, rows = self._table, self.rows
+        table, rows, logits = self._table, self.rows, logits.float()
         if self._penalised and recent is not None:
             logits = penalise(logits, recent, table.penalty[rows])
         if not self._random:
@@ -83,10 +87,10 @@ def choose(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, mi
     distribution. The best code always stays. Temperature 0 is greedy.
     """
     tempered = logits / temperature.clamp(min=1e-4)[:, None]
-    scores, order = tempered.sort(dim=-1, descending=True, stable=True)
+    scores, order = descending(tempered)
     p = scores.softmax(-1)
     before = p.cumsum(-1) - p
-    rank = torch.arange(p.shape[-1])
+    rank = torch.arange(p.shape[-1], device=p.device)
     keep = (
         (rank < torch.where(top_k > 0, top_k, p.shape[-1])[:, None])
         & (before < top_p[:, None])
@@ -100,9 +104,24 @@ def choose(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, mi
     return picked[:, 0]
 
 
+def descending(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows [n, size] sorted, the best first, and where each was; of equals the first comes first.
+
+    On a CPU by numpy, which has vector instructions for integers: torch takes ten times as long when there are several rows.
+    A row's key is the bits of its floats, made to rise as they fall, and its place below them.
+    """
+    if scores.device.type != "cpu" or scores.dtype != torch.float32:
+        return scores.sort(dim=-1, descending=True, stable=True)
+    bits = (scores + 0.0).numpy().view(np.int32)  # -0.0 becomes 0.0, which it equals
+    keys = (~(bits ^ ((bits >> 31) & 0x7FFFFFFF))).astype(np.int64) << 32 | np.arange(scores.shape[-1])
+    keys.sort(axis=-1)
+    order = torch.from_numpy(keys & 0xFFFFFFFF)
+    return scores.gather(-1, order), order
+
+
 def penalise(logits: Tensor, recent: Tensor, penalty: Tensor) -> Tensor:
     """Weigh down codes in `recent` [n, any] (-1: none): scores above 0 are divided, others multiplied (CTRL, 1909.05858)."""
-    seen = torch.zeros(logits.shape[0], logits.shape[1] + 1, dtype=torch.bool)
+    seen = torch.zeros(logits.shape[0], logits.shape[1] + 1, dtype=torch.bool, device=logits.device)
     seen.scatter_(1, torch.where(recent >= 0, recent, logits.shape[1]), True)
     factor = penalty[:, None]
     return torch.where(seen[:, :-1], torch.where(logits > 0, logits / factor, logits * factor), logits)
@@ -110,14 +129,14 @@ def penalise(logits: Tensor, recent: Tensor, penalty: Tensor) -> Tensor:
 
 def normal(seed: Tensor, step: Tensor, width: int) -> Tensor:
     """Standard normal numbers [n, width] for integer seeds and steps [n, 1], by the transform of Box and Muller (1958)."""
-    radius, turn = uniform(seed, step, torch.arange(2 * width)).chunk(2, dim=-1)
+    radius, turn = uniform(seed, step, torch.arange(2 * width, device=seed.device)).chunk(2, dim=-1)
     return (-2 * (1 - radius).log()).sqrt() * (2 * math.pi * turn).cos()
 
 
 def uniform(seed: Tensor, step: Tensor, book: Tensor | int) -> Tensor:
     """Numbers in 0..1 for integers of shapes that fit: SplitMix64's mixer over the three (Steele et al., OOPSLA 2014)."""
     x = seed
-    for part in (step, torch.as_tensor(book)):
+    for part in (step, book if isinstance(book, Tensor) else torch.tensor(book)):
         x = _mix(x + (part + 1) * -7046029254386353131)  # 0x9E3779B97F4A7C15, the golden gamma
     return ((x >> 11) & ((1 << 53) - 1)).double().mul(2.0**-53).float().clamp(max=1 - 2**-24)
 

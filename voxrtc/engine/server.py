@@ -150,10 +150,10 @@ class EngineServer:
                 )
 
     def _unload(self, client: bytes, request: Unload) -> None:
-        """Refused while anyone listens, else the last word: whoever runs this process ends it then."""
-        self._answer(client, Unloaded(call=request.call, live=len(self._owners)))
+        """Refused while anyone listens, else the last word: whoever runs this process ends it upon the answer."""
         if not self._owners:
             self._announce(Progress(state="unloaded"))
+        self._answer(client, Unloaded(call=request.call, live=len(self._owners)))
 
     def _announce(self, progress: Progress) -> None:
         if self._progress.state == "unloaded":

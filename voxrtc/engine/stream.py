@@ -14,7 +14,7 @@ from torch import Tensor
 
 from voxrtc.engine.kv_cache import Evicted
 from voxrtc.messages import EngineReply, Generate, Playout, Queued, Timing
-from voxrtc.speechlm.base import Prompt
+from voxrtc.speechlm.base import Prompt, Turn
 
 HEAD_START = 60.0  # seconds by which priority goes before others at the door; bounded, so that it can starve nobody
 
@@ -34,10 +34,12 @@ class State(Enum):
 class Piece:
     """The prompt being spoken: a sentence or so. A long text is several, one after the other."""
 
+    text: str
     prompt: Prompt
     detokenizer: Any  # streaming state of this piece
     position: int  # tokens in the cache
     made: int = 0  # frames sampled
+    kept: list[Tensor] | None = None  # all of them, where the model remembers
     pending: list[Tensor] = field(default_factory=list)  # of these, frames that the detokenizer has not seen
     complete: bool = False  # the model has nothing more to say
 
@@ -46,10 +48,17 @@ class Piece:
         """Prompt tokens that are not in the cache yet."""
         return max(0, self.prompt.length - self.position)
 
+    @property
+    def asked_for_all(self) -> bool:
+        """Steps for all its frames have begun, though not all may be done: the last prompt token's step gives the first."""
+        return self.position >= self.prompt.length + self.prompt.max_frames - 1
+
     def add(self, frame: Tensor, last: bool) -> None:
         """Take a sampled frame [width]; its length is bounded by the prompt whatever the model thinks."""
         self.made += 1
         self.pending.append(frame)
+        if self.kept is not None:
+            self.kept.append(frame)
         self.complete = last or self.made >= self.prompt.max_frames
 
     def take(self, count: int) -> Tensor:
@@ -90,8 +99,10 @@ class Stream:
     imitation: Any = None  # of the recording that came with the request, made ready
     pieces: deque[str] | None = None  # texts not yet made into prompts; None: not yet split
     preparing: bool = False  # the next piece's prompt is being made
+    text: str = ""  # of the prepared piece
     prepared: Prompt | None = None  # the next piece's prompt, waiting to be admitted
     piece: Piece | None = None  # the one that is in the engine, in `slot`
+    spoken: list[Turn] = field(default_factory=list)  # the latest pieces, where the model remembers
     slot: int = -1
     evicted: Evicted | None = None  # what its pages held, while it is preempted
     clock: Clock = field(default_factory=Clock)
@@ -122,6 +133,12 @@ class Stream:
         if self.entered is not None:
             return math.inf
         return HEAD_START if self.request.priority else 0.0
+
+    def remember(self, turn: Turn, most: int) -> None:
+        """Keep a spoken piece, and of those before it the latest, of `most` frames in all."""
+        self.spoken.append(turn)
+        while sum(len(turn.frames) for turn in self.spoken) > most:
+            del self.spoken[0]
 
     def slack(self, now: float) -> float | None:
         """Seconds of sound that the listener still has to play; None before it was given any."""

@@ -11,11 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from voxrtc.engine.attention import PagedAttention
+from voxrtc.engine.attention import Backend, Layout, choose
+from voxrtc.engine.device import Device, Mark
 from voxrtc.engine.kv_cache import PagedCache
+from voxrtc.engine.memory import half_of_the_longest
+from voxrtc.engine.outcome import Here, Outcome, Sent
 from voxrtc.engine.sampling import SamplingTable
+from voxrtc.engine.staging import Staging
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import Batch, Frames, Prompt, SpeechLM
+from voxrtc.speechlm.base import Batch, Prompt, SpeechLM
 
 PAGE_SIZE = 128  # positions; smaller pages cost a few percent of a step, larger ones hold more memory than they use
 
@@ -42,21 +46,30 @@ class Step:
     """A step under way. What it gave is read with `results`, which waits for it."""
 
     parts: list[Exception | Step | None]  # by task: why it failed, or the step that it got alone, or None: in this one
-    healthy: Tensor | None = None  # [tasks] whether the model gave numbers
-    frames: Frames | None = None  # of the tasks `sampling`
-    sampling: list[int] = field(default_factory=list)
-    seconds: tuple[float, float] = (0.0, 0.0)  # that the model took to run forward and to sample
+    outcome: Outcome | None = None
+    sampling: list[int] = field(default_factory=list)  # the tasks that get a frame
+    marks: tuple[Mark, Mark, Mark] | None = None  # before the model ran forward, between that and sampling, and after it
 
     def results(self) -> list[Result]:
         """For each task (frame [width], whether it was the last), None without a frame, or its error."""
         results: list[Result] = [part.results()[0] if isinstance(part, Step) else part for part in self.parts]
-        if self.frames:
-            for i, codes, last in zip(self.sampling, self.frames.codes, self.frames.last.tolist(), strict=True):
-                results[i] = (codes, last)
-        for i, healthy in enumerate([] if self.healthy is None else self.healthy.tolist()):
-            if not healthy:
+        if self.outcome is None:
+            return results
+        healthy, frames, last = self.outcome.read()
+        for i, frame, end in zip(self.sampling, frames, last, strict=True):
+            results[i] = (frame, end)
+        for i, well in enumerate(healthy):
+            if not well:
                 results[i] = BrokenStream("the model gave no numbers")
         return results
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """What the model took to run forward and to sample. After `results`."""
+        if self.marks is None:
+            return 0.0, 0.0
+        began, ran, sampled = self.marks
+        return ran - began, sampled - ran
 
 
 @dataclass(frozen=True)
@@ -78,8 +91,6 @@ class Worker:
     gets there; a stream that gets none gives way to others for a while (see `scheduler`).
     """
 
-    lag = 0
-
     def __init__(
         self,
         model: SpeechLM,
@@ -87,12 +98,18 @@ class Worker:
         pages: int | None = None,
         page_size: int = PAGE_SIZE,
         clock: Callable[[], float] = time.monotonic,
+        backend: Callable[[PagedCache, int], Backend] = choose,
     ) -> None:
-        self.model, self.slots, self.clock = model, slots, clock
-        per_stream = -(-model.cache.positions // page_size)
-        self.cache = PagedCache(model.cache, slots, pages or max(per_stream, slots * per_stream // 2), page_size)
-        self.states = model.new_states(slots)
-        self.sampling = SamplingTable(slots)
+        self.model, self.slots = model, slots
+        self.device = Device(model.device, clock)
+        self.lag, spare = (1, 1) if self.device.beside else (0, 0)
+        pages = pages or half_of_the_longest(model.cache, slots, page_size)
+        self.cache = PagedCache(model.cache, slots, pages, page_size, model.device, model.dtype, scratch=spare > 0)
+        self.attention = backend(self.cache, model.cache.heads)
+        self.states = model.new_states(slots + spare)
+        self.sampling = SamplingTable(slots, model.device)
+        tokens = self.cache.table.numel() * page_size  # more than any step has
+        self._staging = Staging(3 * (slots + 1) + 2 * tokens, 5, torch.long, model.device) if spare else None
 
     def most_pages(self, prompt: Prompt) -> int:
         """Cache pages that a prompt and all its frames may take."""
@@ -117,16 +134,26 @@ class Worker:
         positions and moves the tables on at its very end, so running it twice does no harm.
         """
         try:
-            return self._run(tasks)
+            with self.device.chosen():
+                return self._run(tasks)
         except Exception as error:  # noqa: BLE001  whatever a model raises, other streams go on
             return Step([error]) if len(tasks) == 1 else Step([self.launch([task]) for task in tasks])
+
+    @torch.inference_mode()
+    def detokenizer_state(self, seed: int) -> Any:
+        """State of a fresh stream of the detokenizer, made where that works."""
+        with self.device.detokenizing():
+            return self.model.detokenizer.new_state(seed)
 
     @torch.inference_mode()
     def detokenize(self, chunks: list[Chunk]) -> list[Tensor | Exception]:
         """Samples of each chunk, or its error. Runs on the detokenizer's thread, beside `step`."""
         decode = self.model.detokenizer.decode
         try:
-            samples = decode([c.frames for c in chunks], [c.state for c in chunks], [c.final for c in chunks])
+            with self.device.detokenizing():
+                frames = self.device.there([chunk.frames for chunk in chunks])
+                samples = decode(frames, [chunk.state for chunk in chunks], [chunk.final for chunk in chunks])
+                samples = self.device.home(samples)
         except Exception as error:  # noqa: BLE001
             if len(chunks) == 1:
                 return [error]
@@ -136,18 +163,33 @@ class Worker:
     def _run(self, tasks: list[Task]) -> Step:
         for task in tasks:
             self.cache.grow(task.slot, task.start + task.count)
-        slots, counts = [task.slot for task in tasks], [task.count for task in tasks]
-        attention = PagedAttention(self.cache, slots, [task.start for task in tasks], counts)
-        rows = torch.from_numpy(np.array(slots))
-        began = self.clock()
-        hidden = self.model.forward(Batch(rows, tuple(counts), attention.positions, attention), self.states)
-        ran = self.clock()
-        sampling = [i for i, task in enumerate(tasks) if task.samples]
-        frames = None
+        layout, sampling = self._layout(tasks), [i for i, task in enumerate(tasks) if task.samples]
+        attention = self.attention.plan(layout)
+        slots, positions, rows, ends, asked = self._send(layout, sampling)
+        frames_only = layout.decode_only and len(sampling) == len(tasks)
+        batch = Batch(slots, layout.counts, positions, rows, ends, asked, frames_only, attention)
+        began = self.device.mark()
+        hidden = self.model.forward(batch, self.states)[: len(tasks)]
+        ran, frames = self.device.mark(), None
         if sampling:
-            sampler = self.sampling.sampler([slots[i] for i in sampling])
-            chosen = hidden if len(sampling) == len(tasks) else hidden[torch.from_numpy(np.array(sampling))]
-            frames = self.model.sample(chosen, sampler.rows, self.states, sampler)
+            every = len(sampling) == len(tasks)
+            sampler = self.sampling.sampler([tasks[i].slot for i in sampling], slots[: len(tasks)] if every else slots[asked])
+            frames = self.model.sample(hidden if every else hidden[asked], sampler.rows, self.states, sampler)
             sampler.advance()
-        seconds = ran - began, self.clock() - ran
-        return Step([None] * len(tasks), hidden.isfinite().all(-1), frames, sampling, seconds)
+        marks = began, ran, self.device.mark()
+        healthy = hidden.isfinite().all(-1)
+        outcome = Sent(healthy, frames) if self.device.beside else Here(healthy, frames)
+        return Step([None] * len(tasks), outcome, sampling, marks)
+
+    def _layout(self, tasks: list[Task]) -> Layout:
+        """The step's tokens; a decode step's with those of as many more streams as the attention wants."""
+        slots, starts = [task.slot for task in tasks], [task.start for task in tasks]
+        counts = tuple(task.count for task in tasks)
+        if (more := self.attention.width(len(tasks)) - len(tasks)) and sum(counts) == len(counts):
+            assert (scratch := self.cache.scratch) is not None
+            slots, starts, counts = slots + [scratch] * more, starts + [0] * more, counts + (1,) * more
+        return Layout(slots, starts, counts)
+
+    def _send(self, layout: Layout, sampling: list[int]) -> list[Tensor]:
+        numbers = (layout.slots, layout.positions, layout.rows, layout.ends, np.array(sampling, dtype=np.int64))
+        return self._staging.send(*numbers) if self._staging else [torch.from_numpy(part) for part in numbers]

@@ -17,6 +17,8 @@ from torch import Tensor
 from voxrtc.messages import Sampling
 from voxrtc.speechlm.layers.attention import Attention
 
+HOST = torch.device("cpu")
+
 
 class InvalidRequest(ValueError):
     """This text or voice cannot be spoken. The message is shown to the person and says what to do."""
@@ -27,6 +29,7 @@ class CacheShape:
     """What one position takes in the key-value cache, and how many positions a prompt with its frames may need."""
 
     layers: int
+    heads: int  # of the queries
     kv_heads: int
     head_dim: int
     positions: int
@@ -41,6 +44,10 @@ class Prefix:
 
     def __len__(self) -> int:
         return self.keys.shape[1]
+
+    def to(self, device: torch.device) -> Prefix:
+        """The same on a device."""
+        return Prefix(self.keys.to(device), self.values.to(device))
 
 
 @dataclass(frozen=True)
@@ -89,11 +96,19 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Batch:
-    """The tokens of one step: for each of n streams the next `counts[i]` positions, one stream after the other."""
+    """The tokens of one step: for each of n streams the next `counts[i]` positions, one stream after the other.
+
+    A decode step may be filled up with streams that nobody hears, behind the others. All tensors are on the model's device;
+    what the host knows need not be asked of them, which would wait for the step before.
+    """
 
     slots: Tensor  # [n] table rows
     counts: tuple[int, ...]  # tokens of each stream; 1 for all of them in a pure decode step
     positions: Tensor  # [sum(counts)] position of each token in its stream
+    rows: Tensor  # [sum(counts)] table row of each token
+    ends: Tensor  # [n] which token is a stream's last
+    asked: Tensor  # [m] of the n those whose prompt is complete with its last token, or was before: they get a frame
+    frames_only: bool  # every stream has one token, and that is the position of a frame
     attention: Attention
 
     @property
@@ -161,6 +176,8 @@ class SpeechLM(ABC):
     defaults: Sampling  # every field set
     voices: tuple[str, ...]
     detokenizer: Detokenizer
+    device = HOST  # where weights, tables and what they give are
+    dtype = torch.float32  # of the backbone, hence of the cache
     remembers = False  # whether a piece's prompt needs the stream's earlier `Turn`s, so that it waits until they are spoken
 
     @abstractmethod

@@ -19,11 +19,23 @@ from torch import Tensor, nn
 
 from voxrtc.messages import Sampling
 from voxrtc.speechlm import sentences
-from voxrtc.speechlm.base import Batch, CacheShape, Detokenizer, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import (
+    HOST,
+    Batch,
+    CacheShape,
+    Detokenizer,
+    Frames,
+    InvalidRequest,
+    Prompt,
+    Sampler,
+    SpeechLM,
+    Utterance,
+)
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.codecs.streams import StreamState
 from voxrtc.speechlm.layers.attention import Attention
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig
+from voxrtc.speechlm.layers.linear import pack_all
 from voxrtc.speechlm.llama import decoder_config, decoder_table
 from voxrtc.speechlm.weights import WeightsError, load_module, read_folder, read_json
 
@@ -39,6 +51,7 @@ FRAMES = 350  # of a piece at most: 30 s. A model that does not find its end is 
 FRAMES_AT_LEAST, FRAMES_A_TOKEN = 48, 5
 ROOM = FRAMES + 1  # a further step may be under way when the limit is found
 PROMPT = TEXT_TOKENS + 16  # positions
+MOST_ROWS = 128  # of a step that is not out of the ordinary
 
 
 class Network(nn.Module):
@@ -69,9 +82,18 @@ class Network(nn.Module):
         network.head.weight = nn.Parameter(network.head.weight[SPOKEN.start : SPOKEN.stop].clone())
         return network.requires_grad_(False)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of hidden states. Big weights may be of a smaller one."""
+        return self.decoder.norm.weight.dtype
+
+    def pack(self) -> None:
+        """Make it fast, on a CPU. After its weights are filled."""
+        pack_all(self, MOST_ROWS)
+
     def forward(self, ids: Tensor, positions: Tensor, attention: Attention) -> Tensor:
         """Token ids [n] at `positions` [n] -> hidden states [n, dim]."""
-        return self.decoder(self.embed(ids), positions, attention)
+        return self.decoder(self.embed(ids).to(self.dtype), positions, attention)
 
     def scores(self, hidden: Tensor, slot: Tensor) -> Tensor:
         """Hidden states [n, dim] whose next token is in `slot` [n] -> scores of its codes and of the end [n, CODES + 1].
@@ -79,7 +101,7 @@ class Network(nn.Module):
         All slots' rows are multiplied, 3% of the model's work, since which of them are wanted is known on the device only.
         """
         scores = self.head(hidden)
-        codes = scores[:, FIRST - STOP :].unflatten(1, (SLOTS, CODES))[torch.arange(len(slot)), slot]
+        codes = scores[:, FIRST - STOP :].unflatten(1, (SLOTS, CODES))[torch.arange(len(slot), device=slot.device), slot]
         end = scores[:, 0].masked_fill(slot > 0, -torch.inf)
         return torch.cat((codes, end[:, None]), 1)
 
@@ -105,13 +127,16 @@ class Orpheus(SpeechLM):
     def __init__(self, network: Network, tokenizer: Tokenizer, detokenizer: OrpheusDetokenizer, voices: Sequence[str]) -> None:
         self.network, self.tokenizer, self.detokenizer = network, tokenizer, detokenizer
         self.voices = ("default", *voices)  # the first of them, for a listener who asked for none
+        self.device, self.dtype = network.embed.weight.device, network.dtype
         shape = network.decoder.config
-        self.cache = CacheShape(shape.layers, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
         # A listener's text is text, whatever it looks like: nobody may write the prompt's own marks into it.
         tokenizer.encode_special_tokens = True
 
     @classmethod
-    def load(cls, folder: Path, voices: Sequence[str], dtype: torch.dtype = torch.float32) -> Orpheus:
+    def load(
+        cls, folder: Path, voices: Sequence[str], device: torch.device = HOST, dtype: torch.dtype = torch.float32
+    ) -> Orpheus:
         """Read a folder like `canopylabs/orpheus-3b-0.1-ft`, with SNAC's in its subfolder `snac`.
 
         `dtype` is that of the backbone; SNAC stays in float32. Raises `WeightsError`.
@@ -120,7 +145,9 @@ class Orpheus(SpeechLM):
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as broken:  # the library raises nothing more precise
             raise WeightsError(f"{folder / 'tokenizer.json'} cannot be read ({broken}). Fetch it again.") from broken
-        return cls(Network.load(folder, dtype), tokenizer, OrpheusDetokenizer(Snac.load(folder / "snac")), voices)
+        network, codec = Network.load(folder, dtype).to(device), Snac.load(folder / "snac").to(device)
+        network.pack()
+        return cls(network, tokenizer, OrpheusDetokenizer(codec), voices)
 
     def split(self, text: str) -> list[str]:
         return sentences.pieces(text, lambda piece: len(self._text_ids(piece)) <= TEXT_TOKENS)
@@ -144,9 +171,10 @@ class Orpheus(SpeechLM):
         return self.tokenizer.encode(piece, add_special_tokens=False).ids
 
     def new_states(self, slots: int) -> OrpheusStates:
-        count = torch.zeros(slots, dtype=torch.long)
-        history = torch.full((slots, SLOTS, ROOM), -1)
-        return OrpheusStates(torch.zeros(slots, PROMPT, dtype=torch.long), count, count.clone(), count.clone(), history)
+        count = torch.zeros(slots, dtype=torch.long, device=self.device)
+        history = torch.full((slots, SLOTS, ROOM), -1, device=self.device)
+        prompt = torch.zeros(slots, PROMPT, dtype=torch.long, device=self.device)
+        return OrpheusStates(prompt, count, count.clone(), count.clone(), history)
 
     def admit(self, states: OrpheusStates, slot: int, prompt: Prompt) -> None:
         states.prompt[slot, : prompt.length] = prompt.data
@@ -154,12 +182,11 @@ class Orpheus(SpeechLM):
         states.history[slot] = -1
 
     def forward(self, batch: Batch, states: OrpheusStates) -> Tensor:
-        counts = torch.tensor(batch.counts)
-        rows = batch.slots if batch.decode_only else batch.slots.repeat_interleave(counts)
+        rows = batch.rows
         prompt = states.prompt[rows, batch.positions.clamp(max=PROMPT - 1)]
         ids = torch.where(batch.positions < states.length[rows], prompt, states.token[rows])
         hidden = self.network(ids, batch.positions, batch.attention)
-        return hidden if batch.decode_only else hidden[counts.cumsum(0) - 1]
+        return hidden if batch.decode_only else hidden[batch.ends]
 
     def sample(self, hidden: Tensor, slots: Tensor, states: OrpheusStates, sampler: Sampler) -> Frames:
         made = states.made[slots]
@@ -194,7 +221,7 @@ class OrpheusDetokenizer(Detokenizer):
 
     def new_state(self, seed: int) -> OrpheusState:
         """State of an utterance of which nothing has come."""
-        return OrpheusState(torch.empty(0, dtype=torch.long), self.codec.new_state(seed))
+        return OrpheusState(torch.empty(0, dtype=torch.long, device=self.codec.table.device), self.codec.new_state(seed))
 
     def decode(self, frames: Sequence[Tensor], states: Sequence[OrpheusState], final: Sequence[bool]) -> list[Tensor]:
         """New codes [n_i, 1] of each stream -> samples; see `Snac.decode`, of whose frames every seven codes are one."""

@@ -6,41 +6,54 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import torch
 
 from voxrtc.cards import Card, CardError, read_card
 from voxrtc.messages import ModelInfo
-from voxrtc.speechlm.base import SpeechLM
+from voxrtc.speechlm.base import HOST, SpeechLM
 
 
-def _lark(card: Card) -> SpeechLM:
+def _csm(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+    from voxrtc.speechlm.csm.model import Csm
+
+    return Csm.load(card.folder, card.info.voices, device, dtype)
+
+
+def _lark(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     from voxrtc.speechlm.lark.model import Lark
 
-    return Lark.load(card.folder)
+    return Lark.load(card.folder, device, dtype)
 
 
-def _orpheus(card: Card) -> SpeechLM:
+def _orpheus(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     from voxrtc.speechlm.orpheus import Orpheus
 
-    return Orpheus.load(card.folder, card.info.voices)
+    return Orpheus.load(card.folder, card.info.voices, device, dtype)
 
 
-def _pocket(card: Card) -> SpeechLM:
+def _pocket(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     from voxrtc.speechlm.pocket.model import Pocket
 
-    return Pocket.load(card.folder)
+    return Pocket.load(card.folder, device)
 
 
 # A family is imported only when it is asked for.
-FAMILIES: dict[str, Callable[[Card], SpeechLM]] = {"lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
+Load = Callable[[Card, torch.device, torch.dtype], SpeechLM]
+FAMILIES: dict[str, Load] = {"csm": _csm, "lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
 
 
-def load(models: Path, name: str) -> tuple[ModelInfo, SpeechLM]:
-    """Load the model `name` of folder `models`. Raises `CardError`, `speechlm.weights.WeightsError`."""
+def load(
+    models: Path, name: str, device: torch.device = HOST, dtype: torch.dtype = torch.float32
+) -> tuple[ModelInfo, SpeechLM]:
+    """Load the model `name` of folder `models`. Raises `CardError`, `speechlm.weights.WeightsError`.
+
+    `dtype` is that of the backbone; a family may stay in float32 where its numbers ask for it.
+    """
     card = read_card(models, name)
     if card.info.family not in FAMILIES:
         raise CardError(f"“{name}” is of family “{card.info.family}”; known families: {', '.join(sorted(FAMILIES))}.")
     card.check_files()
-    model = FAMILIES[card.info.family](card)
+    model = FAMILIES[card.info.family](card, device, dtype)
     chosen = {key: value for key, value in msgspec.structs.asdict(card.defaults).items() if value is not None}
     model.defaults = msgspec.structs.replace(model.defaults, **chosen)
     return card.info, model

@@ -35,10 +35,13 @@ def read_json(path: Path) -> dict[str, Any]:
         raise WeightsError(f"{path} is not JSON ({broken}). Fetch it again.") from broken
 
 
-def read_folder(folder: Path, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    """All tensors of a folder, in whichever of the three layouts it has, as `dtype`. Raises `WeightsError`."""
-    if (folder / INDEX).exists():
-        return _read_shards(folder, dtype)
+def read_folder(folder: Path, dtype: torch.dtype = torch.float32, index: str = INDEX) -> dict[str, Tensor]:
+    """All tensors of a folder, in whichever of the three layouts it has, as `dtype`. Raises `WeightsError`.
+
+    `index` is how the list of shards is called where the usual name is not it.
+    """
+    if (folder / index).exists():
+        return _read_shards(folder / index, dtype)
     if (folder / PICKLE).exists() and not (folder / SINGLE).exists():
         return read_pickle(folder / PICKLE, dtype)
     return read_safetensors(folder / SINGLE, dtype)
@@ -124,10 +127,10 @@ class Checkpoint:
     What is wrong is collected, so that one error can name it all: `finish`.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Reads the file. Raises `WeightsError`."""
+    def __init__(self, path: Path, tensors: dict[str, Tensor] | None = None) -> None:
+        """Reads the file, unless its `tensors` were read already. Raises `WeightsError`."""
         self.path = path
-        self._left = read_safetensors(path)
+        self._left = read_safetensors(path) if tensors is None else tensors
         self._faults: list[str] = []
 
     def take(self, name: str, *shape: int) -> Tensor:
@@ -155,14 +158,14 @@ def _stacks(parts: list[Tensor], shape: torch.Size) -> bool:
     return all(part.shape[1:] == shape[1:] for part in parts) and sum(map(len, parts)) == shape[0]
 
 
-def _read_shards(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
-    places = read_json(folder / INDEX).get("weight_map", {})
+def _read_shards(index: Path, dtype: torch.dtype) -> dict[str, Tensor]:
+    places = read_json(index).get("weight_map", {})
     tensors: dict[str, Tensor] = {}
     for shard in sorted(set(places.values())):
-        tensors |= read_safetensors(folder / shard, dtype)
+        tensors |= read_safetensors(index.parent / shard, dtype)
     lost = sorted(places.keys() - tensors.keys())
     if lost or not places:
-        raise WeightsError(f"{folder / INDEX} names tensors that its files lack: {', '.join(lost[:TOLD]) or 'none at all'}.")
+        raise WeightsError(f"{index} names tensors that its files lack: {', '.join(lost[:TOLD]) or 'none at all'}.")
     return tensors
 
 

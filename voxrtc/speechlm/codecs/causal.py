@@ -27,9 +27,9 @@ class Causal(nn.Module):
 class Context:
     """What the causal layers of a codec remember of one stream."""
 
-    def __init__(self, codec: nn.Module) -> None:
+    def __init__(self, codec: nn.Module, device: torch.device) -> None:
         layers = causal_layers(codec)
-        self.rows = [torch.zeros(layer.size - layer.stride, layer.channels) for layer in layers]
+        self.rows = [torch.zeros(layer.size - layer.stride, layer.channels, device=device) for layer in layers]
 
 
 def causal_layers(codec: nn.Module) -> list[Causal]:

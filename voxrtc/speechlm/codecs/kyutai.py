@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from voxrtc.speechlm.codecs.causal import CausalConv, CausalUpsample, ChannelUpsample
 from voxrtc.speechlm.codecs.mimi import MimiDecoder, MimiEncoder
+from voxrtc.speechlm.codecs.quantizer import SplitQuantizer
 from voxrtc.speechlm.codecs.seanet import Residual, SeanetDecoder, SeanetEncoder
 from voxrtc.speechlm.layers.attention import halves_from_pairs
 from voxrtc.speechlm.layers.decoder import DecoderBlock, DecoderConfig
@@ -55,6 +56,27 @@ def fill_encoder(encoder: MimiEncoder, file: Checkpoint, prefix: str) -> None:
     transformer = encoder.transformer
     fill_blocks(transformer.blocks, transformer.config, file, f"{prefix}encoder_transformer.transformer.", scaled=True)
     _fill_conv(encoder.downsample, file, f"{prefix}downsample.conv.conv.")
+
+
+@torch.no_grad()
+def fill_quantizer(quantizer: SplitQuantizer, file: Checkpoint, prefix: str) -> None:
+    """Mimi's codebooks, of which a file holds sums over what fell to each entry, and how much that was."""
+    config = quantizer.config
+    enter, leave, entries = [], [], []
+    for part, books in (("rvq_first", config.semantic), ("rvq_rest", config.books - config.semantic)):
+        enter.append(file.take(f"{prefix}{part}.input_proj.weight", config.dim, config.features, 1)[..., 0])
+        leave.append(file.take(f"{prefix}{part}.output_proj.weight", config.features, config.dim, 1)[..., 0])
+        entries += [_entries(quantizer, file, f"{prefix}{part}.vq.layers.{book}._codebook.") for book in range(books)]
+    quantizer.enter.weight.copy_(torch.cat(enter))
+    quantizer.leave.weight.copy_(torch.cat(leave, dim=1))
+    quantizer.entries.copy_(torch.stack(entries))
+
+
+def _entries(quantizer: SplitQuantizer, file: Checkpoint, prefix: str) -> Tensor:
+    size, dim = quantizer.config.size, quantizer.config.dim
+    file.take(f"{prefix}_initialized", 1)  # of use in training only
+    usage = file.take(f"{prefix}cluster_usage", size).clamp(min=1e-5)
+    return file.take(f"{prefix}embedding_sum", size, dim) / usage[:, None]
 
 
 def _fill_seanet_decoder(seanet: SeanetDecoder, file: Checkpoint, prefix: str) -> None:

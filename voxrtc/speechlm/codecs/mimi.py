@@ -54,7 +54,8 @@ class MimiDecoder(nn.Module):
 
     def new_state(self) -> MimiState:
         """State of a stream of which nothing has come."""
-        return MimiState(Context(self), History(self.config.transformer))
+        device = self.upsample.taps.device
+        return MimiState(Context(self, device), History(self.config.transformer, device))
 
     def forward(self, x: Tensor, states: Sequence[MimiState], counts: Sequence[int]) -> list[Tensor]:
         """New frames [sum(counts), dim], `counts[i]` of stream i -> their samples [counts[i] * samples_per_frame].
@@ -62,7 +63,7 @@ class MimiDecoder(nn.Module):
         Moves the states on, at the end.
         """
         if not len(x):
-            return [torch.empty(0) for _ in states]
+            return [x.new_empty(0) for _ in states]
         call = Call([state.context for state in states], counts)
         x = self.upsample(x, call)
         attention = self.transformer.attention([state.history for state in states], call.counts)
@@ -87,9 +88,9 @@ class MimiEncoder(nn.Module):
         """[n] -> [ceil(n / samples_per_frame), out]; silence fills up the last frame."""
         missing = -len(samples) % self.config.samples_per_frame
         x = torch.cat([samples, samples.new_zeros(missing)])[:, None]
-        context = Context(self)
+        context, history = Context(self, samples.device), History(self.config.transformer, samples.device)
         call = Call([context], [len(x)])
         x = self.seanet(x, call)
-        x = self.transformer(x, self.transformer.attention([History(self.config.transformer)], call.counts))
+        x = self.transformer(x, self.transformer.attention([history], call.counts))
         context.rows[self.downsample.index][:] = x[0]  # before the first row there are copies of it
         return self.downsample(x, call)

@@ -20,10 +20,15 @@ from voxrtc.speechlm.layers.decoder import DecoderBlock, DecoderConfig
 class History:
     """Keys and values of one stream's latest rows."""
 
-    def __init__(self, config: DecoderConfig) -> None:
+    def __init__(self, config: DecoderConfig, device: torch.device) -> None:
         self.position = 0  # rows that have been
         self.end = 0  # of them in the buffers
-        self._buffers = torch.empty(2, config.layers, 0, config.kv_heads, config.head_dim)
+        self._buffers = torch.empty(2, config.layers, 0, config.kv_heads, config.head_dim, device=device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lies."""
+        return self._buffers.device
 
     def make_room(self, count: int, keep: int) -> None:
         """See to it that `count` rows fit behind the last `keep`."""
@@ -62,13 +67,14 @@ class SlidingAttention:
     def __init__(self, histories: Sequence[History], counts: Sequence[int], context: int) -> None:
         self._counts = list(counts)
         self._turns = [self._turn(*stream, context) for stream in zip(histories, counts, strict=True)]
-        starts = [history.position for history in histories]
-        self.positions = torch.cat([torch.arange(at, at + n) for at, n in zip(starts, counts, strict=True)])
+        spans = [torch.arange(history.position, history.position + n) for history, n in zip(histories, counts, strict=True)]
+        self.positions = torch.cat(spans).to(histories[0].device)
 
     def _turn(self, history: History, count: int, context: int) -> _Turn:
         history.make_room(count, context - 1)
         rows = slice(max(0, history.end - context + 1), history.end + count)
-        back = torch.arange(history.end, rows.stop)[:, None] - torch.arange(rows.start, rows.stop)
+        ours, seen = (torch.arange(start, rows.stop, device=history.device) for start in (history.end, rows.start))
+        back = ours[:, None] - seen
         return _Turn(history, count, rows, (back >= 0) & (back < context))
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -143,8 +143,8 @@ class Snac(nn.Module, Detokenizer):
     min_chunk = 1
     table: Tensor
 
-    def __init__(self, config: SnacConfig, tensors: dict[str, Tensor], source: Path) -> None:
-        """`tensors`: the checkpoint's, weight norm folded. Raises `WeightsError`, which names `source`."""
+    def __init__(self, config: SnacConfig) -> None:
+        """With random weights; `ready` ends the filling in of others."""
         super().__init__()
         self.books = nn.ModuleList(Book(config) for _ in BOOKS)
         self.spread = nn.Conv1d(config.latent_dim, config.latent_dim, KERNEL, groups=config.latent_dim)
@@ -152,10 +152,6 @@ class Snac(nn.Module, Detokenizer):
         self.blocks = nn.ModuleList(Block(config.dim >> i, rate) for i, rate in enumerate(config.rates))
         last = config.dim >> len(config.rates)
         self.snake, self.leave = Snake(last), nn.Conv1d(last, 1, KERNEL)
-        load_module(self, tensors, source, {name: (_on_disk(name, len(config.rates)),) for name in self.state_dict()})
-        for block in self.blocks:
-            block.prepare()
-        self.requires_grad_(False)
         table = torch.randn(len(config.rates), NOISE, generator=torch.Generator().manual_seed(0))
         self.register_buffer("table", table, persistent=False)
         self.samples_per_group = LATENTS * prod(config.rates)
@@ -168,7 +164,15 @@ class Snac(nn.Module, Detokenizer):
         config = SnacConfig.from_json(read_json(folder / "config.json"))
         tensors = fold_weight_norm(read_folder(folder))
         decoding = {k: v for k, v in tensors.items() if not k.startswith("encoder.") and ".in_proj." not in k}
-        return cls(config, decoding, folder)
+        snac = cls(config)
+        load_module(snac, decoding, folder, {name: (_on_disk(name, len(config.rates)),) for name in snac.state_dict()})
+        return snac.ready()
+
+    def ready(self) -> Snac:
+        """From here on weights stay as they are."""
+        for block in self.blocks:
+            block.prepare()
+        return self.requires_grad_(False)
 
     def new_state(self, seed: int) -> StreamState:
         """State of an utterance of which nothing has come."""
@@ -217,7 +221,7 @@ class Snac(nn.Module, Detokenizer):
 
     def _latents(self, codes: Tensor) -> Tensor:
         """[n, 7] -> [latent_dim, LATENTS * n]."""
-        parts = [book(codes[:, list(at)].flatten()) for book, at in zip(self.books, BOOKS, strict=True)]
+        parts = [book(torch.stack([codes[:, i] for i in at], 1).flatten()) for book, at in zip(self.books, BOOKS, strict=True)]
         return sum(part.repeat_interleave(LATENTS // len(at), 1) for part, at in zip(parts, BOOKS, strict=True))
 
 

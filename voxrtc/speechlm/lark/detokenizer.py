@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from voxrtc.speechlm.base import Detokenizer
+from voxrtc.speechlm.base import HOST, Detokenizer
 from voxrtc.speechlm.lark.sliding import Window, Windows, push
 from voxrtc.speechlm.lark.vocoder import BINS, HOP, SAMPLE_RATE, Vocoder, VocoderState
 from voxrtc.speechlm.layers.linear import pack
@@ -136,12 +136,13 @@ class LarkDetokenizer(nn.Module, Detokenizer):
     lookahead = 15  # frames; in truth 29 steps: 27 for the convolutions, 2 for the overlap-add
     min_chunk = 4
 
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], device: torch.device = HOST) -> None:
         """`tensors`: the file's tensors, of which those named `codebooks.*` and `decoder.*` are read."""
         super().__init__()
         self.codebooks, self.decoder, self.vocoder = Codebooks(), Decoder(), Vocoder()
         self.load_state_dict({name: tensors[name] for name in self.state_dict()})
         self.requires_grad_(False)
+        self.to(device)
         self.decoder.serve()
 
     def new_state(self, seed: int) -> LarkState:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import HOST, Batch, CacheShape, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.lark import text
 from voxrtc.speechlm.lark.detokenizer import LarkDetokenizer
 from voxrtc.speechlm.lark.network import LarkConfig, LarkNetwork
@@ -44,22 +44,27 @@ class Lark(SpeechLM):
 
     def __init__(self, network: LarkNetwork, detokenizer: LarkDetokenizer, defaults: Sampling) -> None:
         self.network, self.detokenizer, self.defaults = network, detokenizer, defaults
+        self.device, self.dtype = network.codes.weight.device, network.codes.weight.dtype
         shape = network.config.decoder
-        self.cache = CacheShape(shape.layers, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
         low, high = network.config.window
         self._margin = max(-low, high)
-        self._window = torch.arange(low, high + 1) + self._margin
+        self._window = torch.arange(low, high + 1, device=self.device) + self._margin
 
     @classmethod
-    def load(cls, folder: Path) -> Lark:
-        """Read `config.json` and `model.safetensors` of `folder`. Raises `speechlm.weights.WeightsError`."""
+    def load(cls, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Lark:
+        """Read `config.json` and `model.safetensors` of `folder`. Raises `speechlm.weights.WeightsError`.
+
+        `dtype` is that of the network; the detokenizer, whose phase adds up, stays in float32.
+        """
         config = json.loads((folder / "config.json").read_text())
         path = folder / "model.safetensors"
         tensors = read_safetensors(path)
         network = LarkNetwork(LarkConfig.from_json(config["network"]))
         load_module(network, tensors_under(tensors, "lm."), path)
+        network.to(device, dtype)
         pack(network, MOST_ROWS)
-        return cls(network.eval(), LarkDetokenizer(tensors), Sampling(**{**GREEDY, **config["sampling"]}))
+        return cls(network.eval(), LarkDetokenizer(tensors, device), Sampling(**{**GREEDY, **config["sampling"]}))
 
     def split(self, text_: str) -> list[str]:
         return text.split(text_)
@@ -76,9 +81,10 @@ class Lark(SpeechLM):
 
     def new_states(self, slots: int) -> LarkStates:
         width = self.max_phonemes + 2 * self._margin
-        count = torch.zeros(slots, dtype=torch.long)
-        history = torch.full((slots, RECENT, self.codebooks), -1)
-        return LarkStates(torch.full((slots, width), -1), count, count.clone(), count.clone(), history)
+        count = torch.zeros(slots, dtype=torch.long, device=self.device)
+        history = torch.full((slots, RECENT, self.codebooks), -1, device=self.device)
+        phonemes = torch.full((slots, width), -1, device=self.device)
+        return LarkStates(phonemes, count, count.clone(), count.clone(), history)
 
     def admit(self, states: LarkStates, slot: int, prompt: Prompt) -> None:
         ids = prompt.data
@@ -88,16 +94,13 @@ class Lark(SpeechLM):
         states.history[slot] = -1
 
     def forward(self, batch: Batch, states: LarkStates) -> Tensor:
-        if batch.decode_only and bool((batch.positions >= states.length[batch.slots]).all()):
+        if batch.frames_only:
             return self.network.trunk(self._frame_inputs(batch.slots, states), batch.positions, batch.attention)
-        counts = torch.tensor(batch.counts)
-        rows = batch.slots.repeat_interleave(counts)
-        in_prompt = batch.positions < states.length[rows]
-        x = torch.empty(len(rows), self.network.config.decoder.dim)
-        ids = states.phonemes[rows[in_prompt], batch.positions[in_prompt] + self._margin]
-        x[in_prompt] = self.network.prompt_inputs(ids)
-        x[~in_prompt] = self._frame_inputs(rows[~in_prompt], states)
-        return self.network.trunk(x, batch.positions, batch.attention)[counts.cumsum(0) - 1]
+        ids = states.phonemes[batch.rows, batch.positions.clamp(max=self.max_phonemes) + self._margin]
+        x = self.network.prompt_inputs(ids.clamp(min=0))
+        # The last token of a stream that is asked for a frame is that frame's position, all others are the prompt's.
+        x[batch.ends[batch.asked]] = self._frame_inputs(batch.slots[batch.asked], states)
+        return self.network.trunk(x, batch.positions, batch.attention)[batch.ends]
 
     def _frame_inputs(self, slots: Tensor, states: LarkStates) -> Tensor:
         """Inputs of the next frame of `slots` [n] -> [n, dim]."""
@@ -130,5 +133,6 @@ class Lark(SpeechLM):
         pointer = states.pointer[slots] + moved
         states.history[slots] = torch.cat([history[:, 1:], frame[:, None]], dim=1)
         states.elapsed[slots] = torch.where(moved == 1, 0, states.elapsed[slots] + 1)
-        states.pointer[slots] = pointer
+        # A stream that is over may be in a step that was under way; its window must still lie in the table.
+        states.pointer[slots] = pointer.clamp(max=self.max_phonemes - 1)
         return pointer >= states.length[slots]

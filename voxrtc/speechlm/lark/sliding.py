@@ -37,7 +37,7 @@ class Windows(NamedTuple):
 
     def gather(self) -> Tensor:
         """The windows themselves, [sum(counts), size, ...]."""
-        return self.rows[self.first[:, None] + torch.arange(self.size)]
+        return self.rows[self.first[:, None] + torch.arange(self.size, device=self.first.device)]
 
 
 def push(windows: Sequence[Window], new: Sequence[Tensor]) -> Windows:
@@ -48,14 +48,16 @@ def push(windows: Sequence[Window], new: Sequence[Tensor]) -> Windows:
         window.rows = rows[max(0, len(rows) - size + 1) :].clone()  # a slice would keep all of `rows` alive
     lengths = tuple(map(len, joined))
     counts = tuple(max(0, n - size + 1) for n in lengths)
-    return Windows(torch.cat(joined), _first(lengths, counts), counts, size)
+    rows = torch.cat(joined)
+    return Windows(rows, _first(lengths, counts, rows.device), counts, size)
 
 
 @lru_cache(maxsize=64)
-def _first(lengths: tuple[int, ...], counts: tuple[int, ...]) -> Tensor:
+def _first(lengths: tuple[int, ...], counts: tuple[int, ...], device: torch.device) -> Tensor:
     """The first row of every complete window when streams of these `lengths` lie end to end.
 
     Streams that decode in step give every layer the same lengths, hence the cache.
     """
     ends = itertools.accumulate(lengths)
-    return torch.cat([torch.arange(count) + end - length for end, length, count in zip(ends, lengths, counts, strict=True)])
+    parts = [torch.arange(count) + end - length for end, length, count in zip(ends, lengths, counts, strict=True)]
+    return torch.cat(parts).to(device)

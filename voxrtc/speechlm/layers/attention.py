@@ -53,7 +53,7 @@ def rope_table(positions: int, head_dim: int, theta: float, scaling: RopeScaling
 
 def rope_at(positions: Tensor, head_dim: int, theta: float, scaling: RopeScaling | None = None) -> Tensor:
     """Rotary angles at integer positions [n] as cosines and sines, [n, 2, head_dim / 2] (RoFormer, arXiv 2104.09864)."""
-    frequency = theta ** -(torch.arange(0, head_dim, 2, dtype=torch.float32, device="cpu") / head_dim)
+    frequency = theta ** -(torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device) / head_dim)
     if scaling:
         frequency = scaling.apply(frequency)
     angle = torch.outer(positions.float(), frequency)
@@ -77,3 +77,8 @@ def halves_from_pairs(x: Tensor, head_dim: int) -> Tensor:
     would have done, and products of queries and keys stay the same.
     """
     return x.unflatten(0, (-1, head_dim // 2, 2)).transpose(1, 2).flatten(0, 2)
+
+
+def pairs_from_halves(x: Tensor, head_dim: int) -> Tensor:
+    """The way back from `halves_from_pairs`."""
+    return x.unflatten(0, (-1, 2, head_dim // 2)).transpose(1, 2).flatten(0, 2)

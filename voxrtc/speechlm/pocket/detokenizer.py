@@ -28,6 +28,7 @@ class PocketState:
 class PocketDetokenizer(nn.Module, Detokenizer):
     """Latents of `latent` floats, as the language model gives them."""
 
+    fade: Tensor
     lookahead = 0
     min_chunk = 1
 
@@ -36,10 +37,12 @@ class PocketDetokenizer(nn.Module, Detokenizer):
         self.sample_rate, self.samples_per_group = sample_rate, config.samples_per_frame
         self.enter = nn.Linear(latent, config.seanet.dim)
         self.mimi = MimiDecoder(config)
-        self._fade = torch.linspace(0, 1, round(FADE * sample_rate))
+        self.register_buffer("fade", torch.linspace(0, 1, round(FADE * sample_rate)), persistent=False)
 
     def pack(self) -> None:
-        """Make it fast. After its weights are filled."""
+        """Make it fast, on a CPU. After its weights are filled."""
+        if self.fade.device.type != "cpu":
+            return
         pack(self, most=1)
         for frames in WARM_UP:  # each layer meets other numbers of rows, so their kernels are made by working
             self.decode([torch.zeros(frames, self.enter.in_features)], [self.new_state(0)], [True])
@@ -60,6 +63,6 @@ class PocketDetokenizer(nn.Module, Detokenizer):
         for state, sound, last in zip(states, samples, final, strict=True):
             state.ended = last
             if len(sound) and not state.begun:
-                sound[: len(self._fade)] *= self._fade
+                sound[: len(self.fade)] *= self.fade
                 state.begun = True
         return samples

@@ -11,7 +11,19 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages import Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Clip, Frames, InvalidRequest, Prefix, Prompt, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import (
+    HOST,
+    Batch,
+    CacheShape,
+    Clip,
+    Frames,
+    InvalidRequest,
+    Prefix,
+    Prompt,
+    Sampler,
+    SpeechLM,
+    Utterance,
+)
 from voxrtc.speechlm.layers.linear import pack
 from voxrtc.speechlm.pocket import checkpoint
 from voxrtc.speechlm.pocket.config import PocketConfig
@@ -39,7 +51,6 @@ class PocketStates:
 
     text: Tensor  # [slots, MAX_TOKENS] ids
     start: Tensor  # [slots] position of the first of them
-    end: Tensor  # [slots] position behind the last, where the first latent is asked for
     latent: Tensor  # [slots, latent] the latest, or what stands for none
     made: Tensor  # [slots] latents
     after: Tensor  # [slots] latents to be made from the wish to end on
@@ -52,23 +63,27 @@ class Pocket(SpeechLM):
     frame_rate = FRAME_RATE
     codebooks = 0
 
-    def __init__(self, config: PocketConfig, writer: Writer, voices: dict[str, Path]) -> None:
-        """A model with weights still to be filled; `ready` ends that. `voices` are files by name, at least one."""
+    def __init__(self, config: PocketConfig, writer: Writer, voices: dict[str, Path], device: torch.device = HOST) -> None:
+        """A model with weights still to be filled; `ready` ends that. `voices` are files by name, at least one.
+
+        It stays in float32, as the reference: what it says is fed back as it is, not as the nearest code.
+        """
+        self.device = device
         voice = max(LONGEST_VOICE, *map(voice_length, voices.values()))
         positions = voice + MAX_TOKENS + 1 + longest(MAX_TOKENS)
         self.network = PocketNetwork(config, replace(config.decoder, positions=positions))
         self.detokenizer = PocketDetokenizer(config.codec, config.latent, SAMPLE_RATE)
         self.encoder, self.writer = VoiceEncoder(config), writer
         shape = self.network.decoder.config
-        self.cache = CacheShape(shape.layers, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
         self.defaults = Sampling(temperature=config.temperature, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
         self.voices = ("default", *voices)
         favourite = next((name for name in FAVOURITES if name in voices), next(iter(voices)))
         self._files = {**voices, "default": voices[favourite]}
-        self._read = cache(lambda path: read_voice(path, shape))
+        self._read = cache(lambda path: read_voice(path, shape).to(device))
 
     @classmethod
-    def load(cls, folder: Path) -> Pocket:
+    def load(cls, folder: Path, device: torch.device = HOST) -> Pocket:
         """Read a checkpoint's folder, like `languages/english` of Kyutai's repositories.
 
         It holds `model.safetensors`, `tokenizer.json` or `tokenizer.model`, `embeddings/<voice>.safetensors`, and
@@ -78,7 +93,7 @@ class Pocket(SpeechLM):
         voices = {path.stem: path for path in sorted((folder / "embeddings").glob("*.safetensors"))}
         if not voices:
             raise WeightsError(f"There are no voices in {folder / 'embeddings'}. Check the model's folder.")
-        model = cls(config, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices)
+        model = cls(config, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices, device)
         model.fill(folder / "model.safetensors")
         return model
 
@@ -90,7 +105,7 @@ class Pocket(SpeechLM):
     def ready(self) -> None:
         """From here on weights stay as they are."""
         for module in (self.network, self.detokenizer, self.encoder):
-            module.requires_grad_(False)
+            module.requires_grad_(False).to(self.device)
         # What Kyutai publishes for everyone has zeros where its encoder of voices would be.
         self.clones = any(bool(weight.any()) for weight in self.encoder.mimi.seanet.parameters())
         pack(self.network, MOST_ROWS, smallest=256 * 256)
@@ -120,28 +135,26 @@ class Pocket(SpeechLM):
         return Prompt(len(prefix) + len(ids) + 1, longest(len(ids)), (ids, after), prefix)
 
     def new_states(self, slots: int) -> PocketStates:
-        none = torch.zeros(slots, dtype=torch.long)
-        text, latent = torch.zeros(slots, MAX_TOKENS, dtype=torch.long), torch.zeros(slots, self.network.config.latent)
-        return PocketStates(text, none, none.clone(), latent, none.clone(), none.clone(), none.clone())
+        none = torch.zeros(slots, dtype=torch.long, device=self.device)
+        text = torch.zeros(slots, MAX_TOKENS, dtype=torch.long, device=self.device)
+        latent = torch.zeros(slots, self.network.config.latent, device=self.device)
+        return PocketStates(text, none, latent, none.clone(), none.clone(), none.clone())
 
     def admit(self, states: PocketStates, slot: int, prompt: Prompt) -> None:
         ids, after = prompt.data
         states.text[slot, : len(ids)] = ids
-        states.start[slot], states.end[slot] = prompt.known, prompt.known + len(ids)
+        states.start[slot] = prompt.known
         states.latent[slot] = self.network.begin
         states.made[slot], states.after[slot], states.left[slot] = 0, after, -1
 
     def forward(self, batch: Batch, states: PocketStates) -> Tensor:
-        if batch.decode_only and bool((batch.positions >= states.end[batch.slots]).all()):
+        if batch.frames_only:
             return self.network.trunk(self.network.latent(states.latent[batch.slots]), batch.positions, batch.attention)
-        counts = torch.tensor(batch.counts)
-        rows = batch.slots.repeat_interleave(counts)
-        in_text = batch.positions < states.end[rows]
-        x = torch.empty(len(rows), self.network.decoder.config.dim)
-        read = rows[in_text]
-        x[in_text] = self.network.text(states.text[read, batch.positions[in_text] - states.start[read]])
-        x[~in_text] = self.network.latent(states.latent[rows[~in_text]])
-        return self.network.trunk(x, batch.positions, batch.attention)[counts.cumsum(0) - 1]
+        place = (batch.positions - states.start[batch.rows]).clamp(0, MAX_TOKENS - 1)
+        x = self.network.text(states.text[batch.rows, place])
+        # The last token of a stream that is asked for a frame is that frame's position, all others are the text's.
+        x[batch.ends[batch.asked]] = self.network.latent(states.latent[batch.slots[batch.asked]])
+        return self.network.trunk(x, batch.positions, batch.attention)[batch.ends]
 
     def sample(self, hidden: Tensor, slots: Tensor, states: PocketStates, sampler: Sampler) -> Frames:
         latents = self.network.head(sampler.normal(self.network.config.latent), hidden)

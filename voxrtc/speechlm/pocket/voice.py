@@ -102,8 +102,8 @@ class _Record:
 @torch.inference_mode()
 def clone(samples: Tensor, encoder: VoiceEncoder, network: PocketNetwork) -> Prefix:
     """The voice of a recording, mono float samples [n] at the codec's rate; it should end in a pause: `end_on_pause`."""
-    inputs, record = encoder(samples), _Record()
-    network.trunk(inputs, torch.arange(len(inputs)), record)
+    inputs, record = encoder(samples.to(network.begin.device)), _Record()
+    network.trunk(inputs, torch.arange(len(inputs), device=inputs.device), record)
     return Prefix(torch.stack(record.keys), torch.stack(record.values))
 
 

@@ -1,0 +1,88 @@
+"""Where a worker computes: which device and numbers the settings mean, and what running beside the host asks of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+class DeviceError(Exception):
+    """The settings name a device or numbers that are not to be had. The message says what to do."""
+
+
+def chosen_device(name: str) -> torch.device:
+    """`auto`, `cpu`, `cuda` or `cuda:N` -> the device. Raises `DeviceError`."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
+    if device.type != "cuda":
+        return device
+    if not torch.cuda.is_available():
+        raise DeviceError(f"VOXRTC_DEVICE is {name}, but torch finds no GPU here. Install torch for CUDA, or set it to cpu.")
+    device = torch.device("cuda", device.index or 0)
+    if device.index >= (count := torch.cuda.device_count()):
+        raise DeviceError(f"VOXRTC_DEVICE is {name}, but there are {count} GPUs, counted from 0.")
+    return device
+
+
+def chosen_dtype(name: str, device: torch.device) -> torch.dtype:
+    """`auto`, `float32` or `bfloat16` -> the numbers of the backbone: by default what the device is fastest with."""
+    if name == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
+
+
+class CudaMark:
+    """A moment in a CUDA stream. The difference of two is seconds, once both have passed."""
+
+    def __init__(self) -> None:
+        self._event = torch.cuda.Event(enable_timing=True)
+        self._event.record()
+
+    def __sub__(self, earlier: CudaMark) -> float:
+        self._event.synchronize()
+        seconds: float = earlier._event.elapsed_time(self._event) / 1e3
+        return seconds
+
+
+class Mark(Protocol):
+    """A moment: a reading of the clock, or of the device's own."""
+
+    def __sub__(self, earlier: Any, /) -> float: ...
+
+
+class Device:
+    """A worker's. `beside`: it computes beside the host, which can prepare the next step meanwhile.
+
+    The detokenizer has a CUDA stream of its own. Between it and the steps only tensors on the host are passed, so neither has
+    to wait for the other, and no memory is given back while the other still reads it.
+    """
+
+    def __init__(self, device: torch.device, clock: Callable[[], float]) -> None:
+        self.device, self._clock = device, clock
+        self.beside, self._cuda = device.type != "cpu", device.type == "cuda"
+        self._codec = torch.cuda.Stream(device) if self._cuda else None
+
+    def chosen(self) -> AbstractContextManager[object]:
+        """Within it, what is done on this thread without naming a GPU is done on this one."""
+        return torch.cuda.device(self.device) if self._cuda else nullcontext()
+
+    def detokenizing(self) -> AbstractContextManager[object]:
+        """Within it, this thread's work goes into the detokenizer's stream."""
+        return torch.cuda.stream(self._codec) if self._codec else nullcontext()
+
+    def mark(self) -> Mark:
+        """This moment, as the device comes to it."""
+        return CudaMark() if self._cuda else self._clock()
+
+    def there(self, parts: list[Tensor]) -> list[Tensor]:
+        """Tensors [n_i, …] of the host, alike but for n_i -> the same on the device, in one copy."""
+        return list(torch.cat(parts).to(self.device).split([len(part) for part in parts])) if self.beside else parts
+
+    def home(self, parts: list[Tensor]) -> list[Tensor]:
+        """The same back, when they are there."""
+        return list(torch.cat(parts).cpu().split([len(part) for part in parts])) if self.beside else parts
