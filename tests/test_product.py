@@ -30,8 +30,10 @@ def started(folder: Path, *arguments: str, port: int = 0) -> Iterator[subprocess
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def address(process: subprocess.Popen[str]) -> str:
@@ -63,7 +65,7 @@ def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signa
         url = address(process)
         assert httpx.get(f"{url}/healthz").json()["status"] == "ok"
         family = children(process.pid)
-        assert len(family) == 2, "media and engine"
+        assert len(family) == 3, "media, speech to text and engine"
         process.send_signal(how)
         code = process.wait(15)
         assert gone(family)

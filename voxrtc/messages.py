@@ -240,6 +240,54 @@ class Stats(Message):
 EngineRequest = Generate | Cancel | Playout | Watch | Unload | GetModels | GetStats
 EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Models | Stats
 
+# --- to and from the speech-to-text process ---------------------------------------------------------------------------
+
+
+class Hear(Message):
+    """The next sound of an utterance: PCM16 little endian, mono, 16 kHz. `first` begins one, under a fresh id."""
+
+    utterance: str
+    pcm: bytes
+    first: bool = False
+
+
+class Finish(Message):
+    """Nothing of the utterance follows: its `Transcript` is due. Unknown ones are ignored, here and in `Hear`."""
+
+    utterance: str
+
+
+class Forget(Message):
+    """The utterance's transcript is not wanted. Unknown and finished ones are ignored."""
+
+    utterance: str
+
+
+class Hypothesis(Message):
+    """What the utterance says as far as it was heard; later ones may say otherwise."""
+
+    utterance: str
+    text: str
+
+
+class Transcript(Message):
+    """What the utterance says; "" when there are no words in it. Nothing of it follows."""
+
+    utterance: str
+    text: str
+
+
+class NotTranscribed(Message):
+    """The utterance has no transcript. Nothing of it follows."""
+
+    utterance: str
+    code: str  # busy | transcription_failed | transcriber_lost
+    message: str
+
+
+HearingRequest = Hear | Finish | Forget
+HearingReply = Hypothesis | Transcript | NotTranscribed
+
 # --- between the web and the media process ---------------------------------------------------------------------------
 
 
@@ -304,11 +352,12 @@ def encode(message: Message) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-_DECODERS = {kind: msgspec.msgpack.Decoder(kind) for kind in (EngineRequest, EngineReply, MediaRequest, MediaReply)}
+_UNIONS = (EngineRequest, EngineReply, HearingRequest, HearingReply, MediaRequest, MediaReply)
+_DECODERS = {kind: msgspec.msgpack.Decoder(kind) for kind in _UNIONS}
 
 
 def decode(data: bytes, kind: Any) -> Any:
-    """The message of union `kind` (`EngineRequest`, `EngineReply`, `MediaRequest`, `MediaReply`) in `data`.
+    """The message of union `kind` (`EngineRequest`, `MediaReply`, …) in `data`.
 
     Raises `msgspec.DecodeError` when it is none of them.
     """

@@ -37,6 +37,17 @@ class Settings(BaseSettings):
     max_streams: int = Field(64, ge=1, description="streams the engine works on at a time; more wait")
     max_waiting: int = Field(64, ge=1, description="streams that may wait; more are refused")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")
+    chat_url: str = Field(
+        "", description="chat endpoint (OpenAI's API, up to /v1) that answers what people say; none by default"
+    )
+    chat_model: str = Field("", description="the model to ask there")
+    chat_key: str = Field(
+        "", description="its key; better from the environment, where other users of this machine do not see it"
+    )
+    instructions: str = Field(
+        "You are talking with somebody by voice. Answer in one or two short sentences, in plain spoken words.",
+        description="what the chat model is told first",
+    )
     stun: str = Field(
         "", description="STUN url for peers beyond this machine's network; none by default: a silent one costs each call 1 s"
     )

@@ -72,8 +72,10 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
     with tempfile.TemporaryDirectory(prefix="voxrtc-") as folder:
         # Numbers, since a model's name need not be one of a file
         addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
-        media_address = f"ipc://{Path(folder, 'media')}"
-        async with Supervisor([_media_process(settings, addresses, media_address)]) as supervisor:
+        media_address, hearing_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing"))
+        hearing = Child("speech-to-text", ["-m", "voxrtc.asr.process", "--listen", hearing_address], settings.environment())
+        children = [_media_process(settings, addresses, hearing_address, media_address), hearing]
+        async with Supervisor(children) as supervisor:
             processes = EngineProcesses(supervisor, settings, cards, addresses)
             engines = Fleet({model: ZmqTransport(address) for model, address in addresses.items()}, processes)
             media = MediaClient(media_address)
@@ -87,9 +89,10 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             await media.close()
 
 
-def _media_process(settings: Settings, engine_addresses: dict[str, str], address: str) -> Child:
+def _media_process(settings: Settings, engine_addresses: dict[str, str], hearing_address: str, address: str) -> Child:
     engines = [word for model, where in engine_addresses.items() for word in ("--engine", f"{model}={where}")]
-    return Child("media", ["-m", "voxrtc.chat.media", *engines, "--listen", address], settings.environment())
+    arguments = ["-m", "voxrtc.chat.media", *engines, "--hearing", hearing_address, "--listen", address]
+    return Child("media", arguments, settings.environment())
 
 
 def _app(engines: Fleet, media: MediaClient, cards: list[Card]) -> FastAPI:

@@ -22,7 +22,9 @@ export class Call extends EventTarget {
     this.base = base;
     this.location = null;
     this.pc = new RTCPeerConnection();
-    this.receiver = this.pc.addTransceiver("audio", { direction: "recvonly" }).receiver;
+    // Both ways from the start, though nothing is sent before `talk`: so a microphone that comes later needs no new offer.
+    this.transceiver = this.pc.addTransceiver("audio", { direction: "sendrecv" });
+    this.receiver = this.transceiver.receiver;
     this.channel = this.pc.createDataChannel("oai-events");
     this.pc.addEventListener("track", ({ track }) => this.#tell("track", new MediaStream([track])));
     this.pc.addEventListener("connectionstatechange", () => this.pc.connectionState === "failed" && this.#lose());
@@ -66,6 +68,14 @@ export class Call extends EventTarget {
     if (!this.open) throw new Trouble("connection_lost");
     if (new TextEncoder().encode(data).length > (this.pc.sctp?.maxMessageSize ?? 65_536)) throw new Trouble("too_long");
     this.channel.send(data);
+  }
+
+  /**
+   * Send a microphone's sound, or none.
+   * @param {MediaStreamTrack | null} track
+   */
+  talk(track) {
+    return this.transceiver.sender.replaceTrack(track).catch(() => {}); // the call is over
   }
 
   /** Hang up, also while the page is being left. Safe to call twice. */

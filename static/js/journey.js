@@ -7,7 +7,7 @@
  * @property {number} [heard] when the first audible sample was rendered
  * @property {number} [roundTrip] ms to the server and back
  * @property {number} [buffered] ms that sound spends in the jitter buffer, NaN if the browser does not say
- * @property {{queue: number, prompt: number, first_frame: number, first_chunk: number, track: number}} [server]
+ * @property {{reply: number, queue: number, prompt: number, first_frame: number, first_chunk: number, track: number}} [server]
  *   ms of each stage, as `voxrtc.timing` tells them
  *
  * @typedef {{name: string, label: string, hint: string, start: number, ms: number}} Stage
@@ -15,6 +15,7 @@
 
 const STAGES = [
   ["connect", "Connect", "offer, answer and media path, when there was no call yet"],
+  ["reply", "Reply", "the chat endpoint's first words, when what was said is answered"],
   ["queue", "Queue", "waiting for the engine to take the sentence"],
   ["prompt", "Prompt", "text to tokens"],
   ["chunk", "First chunk", "the model's first frames, made into sound"],
@@ -37,6 +38,7 @@ export function split({ asked, sent, heard, roundTrip, buffered, server }) {
   const total = heard - asked;
   const ms = {
     connect: sent - asked,
+    reply: server.reply,
     queue: server.queue,
     prompt: server.prompt,
     chunk: server.first_frame + server.first_chunk,

@@ -49,8 +49,7 @@ export class Meter {
   #level() {
     if (!this.speaker.context) return 0;
     this.speaker.scope(this.#samples);
-    const power = this.#samples.reduce((sum, sample) => sum + sample * sample, 0) / this.#samples.length;
-    return Math.min(1, GAIN * Math.sqrt(power) ** 0.7);
+    return levelOf(this.#samples);
   }
 
   #draw() {
@@ -73,4 +72,10 @@ export class Meter {
       pen.fill();
     }
   }
+}
+
+/** How loud samples are, 0 to 1, as an ear would say. @param {Float32Array} samples */
+export function levelOf(samples) {
+  const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
+  return Math.min(1, GAIN * Math.sqrt(power) ** 0.7);
 }

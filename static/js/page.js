@@ -3,15 +3,21 @@ import { Meter } from "./meter.js";
 import { Models } from "./models.js";
 import { drawCard, drawChoices, drawSuggestion, write } from "./shelf.js";
 import { Talker } from "./talker.js";
+import { drawTranscript } from "./transcript.js";
 import { drawWaterfall } from "./waterfall.js";
 
 const WORDS = {
-  idle: "Not connected. Speak connects.",
+  idle: "Not connected. Speak and Talk connect.",
   connecting: "Connecting …",
   ready: "Ready.",
   waiting: "Waiting for the first sound …",
   speaking: "Speaking.",
-  disconnected: "Disconnected. Speak reconnects.",
+  disconnected: "Disconnected. Speak and Talk reconnect.",
+};
+const HINTS = {
+  null: "Talk, and what you say is written down here. It interrupts the voice, too.",
+  true: "What you say is written down here, and answered. Speak to interrupt.",
+  false: "What you say is written down here, and interrupts the voice. Replies need a chat endpoint: see --chat-url.",
 };
 const BUSY = new Set(["connecting", "waiting", "speaking"]);
 
@@ -31,6 +37,7 @@ const chosen = {};
  */
 
 talker.addEventListener("change", onTalk);
+talker.transcript.addEventListener("change", () => drawTranscript(part("lines"), talker.transcript.lines));
 models.addEventListener("change", paintModels);
 addEventListener("pagehide", () => talker.hangUp());
 
@@ -41,6 +48,18 @@ window.voxrtc = {
   },
   get journey() {
     return talker.journey;
+  },
+  get lines() {
+    return talker.transcript.lines;
+  },
+  get listening() {
+    return talker.listening;
+  },
+  get hearing() {
+    return talker.hearing;
+  },
+  get microphone() {
+    return talker.microphone.track;
   },
   get output() {
     return talker.speaker.output;
@@ -72,6 +91,7 @@ export function refresh(offer) {
   models.begin(offer.models);
   part("shortcut").textContent = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
   meter.adopt(part("meter"));
+  drawTranscript(part("lines"), talker.transcript.lines);
   paintModels();
   models.look();
 }
@@ -86,6 +106,7 @@ function onClick({ target }) {
   const button = target.closest("button");
   if (button?.name === "speak") speak();
   else if (button?.name === "stop") talker.stop();
+  else if (button?.name === "talk") talk();
   else if (button?.name === "example") choose("text", button.value);
   else if (button?.name === "load") load(button.value || field("model").value);
   else if (button?.name === "unload") models.unload(field("model").value);
@@ -116,6 +137,20 @@ function choose(name, value) {
 function speak() {
   if (obstacle()) return;
   talker.speak({ text: field("text").value, model: field("model").value, voice: field("voice").value });
+}
+
+function talk() {
+  if (talker.listening) return talker.deafen();
+  if (obstacle()) return;
+  talker.listen({ text: "", model: field("model").value, voice: field("voice").value });
+  showLevel();
+}
+
+/** The microphone's level, on the button, for as long as it is on. */
+function showLevel() {
+  if (!talker.listening) return;
+  part("talk").style.setProperty("--level", talker.microphone.level.toFixed(2));
+  requestAnimationFrame(showLevel);
 }
 
 function onTalk() {
@@ -152,7 +187,12 @@ function obstacle() {
 function paint() {
   root.querySelector(".vx").dataset.state = talker.state;
   const why = obstacle();
-  write(part("state"), talker.place ? inLine(talker.place) : (!BUSY.has(talker.state) && why) || WORDS[talker.state]);
+  write(part("state"), talker.place ? inLine(talker.place) : (!BUSY.has(talker.state) && why) || listeningWords() || WORDS[talker.state]);
+  write(part("hint"), HINTS[talker.answers]);
+  part("talk").setAttribute("aria-pressed", `${talker.listening}`);
+  part("talk").dataset.hearing = `${talker.hearing}`;
+  write(part("talk-words"), talker.listening ? "Stop listening" : "Talk");
+  part("talk").disabled = Boolean(why) && !talker.listening;
   write(part("trouble-title"), talker.trouble?.title ?? "");
   write(part("trouble-advice"), talker.trouble?.message ?? "");
   part("trouble").dataset.shown = `${talker.trouble !== null}`;
@@ -160,6 +200,12 @@ function paint() {
   root.querySelector("[name=stop]").disabled = !BUSY.has(talker.state);
   drawWaterfall(part("stages"), part("total"), talker.journey);
   meter.wake();
+}
+
+/** What the microphone does, when nothing else is going on. */
+function listeningWords() {
+  if (!talker.listening || talker.state !== "ready") return "";
+  return talker.hearing ? "Hearing you …" : "Listening. Say something.";
 }
 
 /** A place in the queue in words. @param {import("./talker.js").Place} place */

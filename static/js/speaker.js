@@ -11,6 +11,11 @@ const PAUSE = 512; // samples below it, about 10 ms, make a pause
 const AUDIBLE = 1e-3; // the codec's own silence stays below
 const LOOK_EVERY = 20; // ms
 
+/** iOS: be heard though the ring switch is off; and beside a microphone, not in place of it. */
+export function allowRecording(allowed) {
+  if (navigator.audioSession) navigator.audioSession.type = allowed ? "play-and-record" : "playback";
+}
+
 export class Speaker {
   /** @type {AudioContext | null} */ context = null;
   /** @type {GainNode | null} What the ear gets: connect instruments here. */ output = null;
@@ -105,7 +110,7 @@ export class Speaker {
   }
 
   #build() {
-    if (navigator.audioSession) navigator.audioSession.type = "playback"; // iOS: be heard though the ring switch is off
+    allowRecording(false);
     this.context = new AudioContext({ latencyHint: "interactive" });
     this.output = this.context.createGain();
     this.output.connect(this.context.destination);

@@ -4,27 +4,35 @@
  */
 import { Call } from "./call.js";
 import { split } from "./journey.js";
+import { Microphone } from "./microphone.js";
 import { Speaker } from "./speaker.js";
+import { Transcript } from "./transcript.js";
 import { Trouble } from "./troubles.js";
 
 const IDLE_FOR = 5 * 60_000; // ms without a word before the call is given back to others
 const USUAL_DELAY = 60; // ms in the jitter buffer, where the browser does not say
+const NOT_THE_CALL = /^(no_text|mic_)/; // troubles that leave the connection as it is
 const HARMLESS = new Set(["response_cancel_not_active"]); // we stop without asking whether there is something to stop
 
 /**
  * @typedef {"idle" | "connecting" | "ready" | "waiting" | "speaking" | "disconnected"} State
  * @typedef {{text: string, model: string, voice: string}} Wish
  * @typedef {{position: number, wait: number}} Place in the queue: 1 is next; ms that it is expected to take
- * @typedef {{number: number, wish: Wish, marks: import("./journey.js").Marks, response?: string}} Turn
+ * @typedef {{number: number, wish: Wish | null, marks: import("./journey.js").Marks, response?: string}} Turn
  */
 
-/** Events: `change`, after which `state`, `place`, `trouble` and `journey` are to be read anew. */
+/** Events: `change`, after which `state`, `listening`, `hearing`, `place`, `trouble` and `journey` are to be read anew. */
 export class Talker extends EventTarget {
   /** @type {State} */ state = "idle";
   /** @type {Place | null} while the turn waits for the engine */ place = null;
   /** @type {Trouble | null} what to tell the person */ trouble = null;
   /** @type {ReturnType<typeof split>} the last heard utterance */ journey = null;
+  /** Whether the microphone is on. */ listening = false;
+  /** Whether the person is speaking, as the server hears it. */ hearing = false;
+  /** Whether that is answered; null before the first call. */ answers = null;
   speaker = new Speaker();
+  microphone = new Microphone();
+  transcript = new Transcript();
   /** @type {Call | null} */ call = null;
   /** @type {Turn | null} */ #turn = null;
   /** @type {Promise<Call> | null} */ #connecting = null;
@@ -37,6 +45,7 @@ export class Talker extends EventTarget {
   constructor(base) {
     super();
     this.base = base;
+    this.microphone.addEventListener("lost", () => (this.#deafen(), this.#fail(new Trouble("mic_lost"))));
   }
 
   /**
@@ -58,6 +67,34 @@ export class Talker extends EventTarget {
     } catch (error) {
       if (turn === this.#turn || !this.#turn) this.#fail(error);
     }
+  }
+
+  /**
+   * Open the microphone, connecting if need be, so that the person can talk and interrupt. Call it inside the person's gesture.
+   * @param {Wish} wish the model and voice of the call, where there is none yet
+   */
+  async listen(wish) {
+    try {
+      clearTimeout(this.#leaving);
+      this.listening = true;
+      this.speaker.unlock().catch(() => {});
+      this.#change(this.state);
+      await this.microphone.open(this.speaker.context);
+      if (!this.call?.open) this.#change("connecting");
+      const call = await this.#connected(wish);
+      if (!this.listening) return this.microphone.close(); // changed their mind meanwhile
+      call.talk(this.microphone.track);
+      if (!this.#turn) this.#rest();
+    } catch (error) {
+      this.#deafen();
+      this.#fail(error);
+    }
+  }
+
+  /** Close the microphone. What was being said counts as said. */
+  deafen() {
+    this.#deafen();
+    this.#change(this.state);
   }
 
   /** Silence at once; then the server is told. */
@@ -114,9 +151,9 @@ export class Talker extends EventTarget {
     const session = sessionOf(turn.wish);
     if (JSON.stringify(session) !== this.#session) this.call.send({ type: "session.update", session });
     this.#session = JSON.stringify(session);
-    const item = { type: "message", role: "user", content: [{ type: "input_text", text: turn.wish.text }] };
-    this.call.send({ type: "conversation.item.create", item });
-    this.call.send({ type: "response.create", response: { metadata: { turn: `${turn.number}` } } });
+    // As the assistant's: a user's words would be answered, where there is somebody to answer.
+    const input = [{ type: "message", role: "assistant", content: [{ type: "output_text", text: turn.wish.text }] }];
+    this.call.send({ type: "response.create", response: { input, metadata: { turn: `${turn.number}` } } });
     turn.marks.sent = performance.now();
     this.#buffered(); // from here on
     this.#change("waiting");
@@ -124,25 +161,51 @@ export class Talker extends EventTarget {
 
   /** @param {{type: string, [field: string]: any}} event the server's */
   #take(event) {
+    this.transcript.take(event);
     const turn = this.#turn;
     const ours = turn?.response !== undefined && event.response_id === turn.response;
     if (event.type === "error") this.#complain(event.error);
+    else if (event.type.startsWith("session.")) this.#settled(event.session);
     else if (event.type === "response.created") this.#recognise(event.response);
     else if (event.type === "response.done" && event.response.id === turn?.response) this.#done(event.response);
     else if (event.type === "voxrtc.queue" && ours) this.#queued(event);
     else if (event.type === "voxrtc.timing" && ours) this.#mark({ server: event });
+    else if (event.type === "input_audio_buffer.speech_started") this.#spokenTo();
+    else if (event.type === "input_audio_buffer.speech_stopped") (this.hearing = false), this.#tell();
     else if (event.type === "output_audio_buffer.started" && ours) this.#started(turn);
     else if (event.type === "output_audio_buffer.stopped" && ours) this.#finish();
     else if (event.type === "output_audio_buffer.cleared" && ours) this.#finish();
   }
 
-  #recognise(response) {
-    if (this.#turn && response.metadata?.turn === `${this.#turn.number}`) this.#turn.response = response.id;
+  #recognise({ id, metadata }) {
+    if (metadata?.turn === undefined && !this.#turn) this.#answered(id);
+    else if (metadata?.turn === `${this.#turn?.number}`) this.#turn.response = id;
+  }
+
+  /** The server answers what the person said. */
+  #answered(response) {
+    const now = performance.now();
+    this.#turn = { number: ++this.#turns, wish: null, marks: { asked: now, sent: now }, response };
+    this.#buffered();
+    this.#change("waiting");
+  }
+
+  #settled({ audio }) {
+    this.answers = audio.input.turn_detection?.create_response ?? false;
+    this.#tell();
   }
 
   #queued({ position, wait_ms: wait }) {
     this.place = { position, wait };
     this.#tell();
+  }
+
+  /** The person speaks: we are silent at once. The server stops its side by itself. */
+  #spokenTo() {
+    this.hearing = true;
+    const interrupted = this.#turn?.marks.sent !== undefined;
+    if (interrupted) this.speaker.hush();
+    if (interrupted || !this.#turn) this.#finish();
   }
 
   async #started(turn) {
@@ -191,7 +254,7 @@ export class Talker extends EventTarget {
     this.#turn = null;
     const trouble = error instanceof Trouble ? error : new Trouble("other");
     if (this.call?.open) this.#rest(trouble);
-    else this.#change(trouble.code === "no_text" ? this.state : "disconnected", trouble);
+    else this.#change(NOT_THE_CALL.test(trouble.code) ? this.state : "disconnected", trouble);
   }
 
   /** Nothing is being said: after a long silence the call is given back. */
@@ -201,8 +264,15 @@ export class Talker extends EventTarget {
     this.#change("ready", trouble);
   }
 
+  #deafen() {
+    this.microphone.close();
+    this.call?.talk(null);
+    this.listening = this.hearing = false;
+  }
+
   #drop() {
     clearTimeout(this.#leaving);
+    this.#deafen();
     this.speaker.forgetSound();
     this.call?.close();
     this.call = this.#looked = null;

@@ -66,6 +66,30 @@ const CAUSES = {
     title: "The browser holds the sound back",
     advice: "Allow sound for this page, then press Speak again.",
   },
+  reply_failed: {
+    title: "No reply came",
+    advice: "The chat endpoint gave none. Say it again, or look at the server's settings.",
+  },
+  mic_blocked: {
+    title: "The microphone is blocked",
+    advice: "Allow it for this page, beside the address, then press Talk again.",
+  },
+  mic_missing: {
+    title: "No microphone was found",
+    advice: "Plug one in or switch it on, then press Talk again.",
+  },
+  mic_busy: {
+    title: "The microphone cannot be opened",
+    advice: "Another program may be using it. Close that one, then press Talk again.",
+  },
+  mic_insecure: {
+    title: "No microphone on this address",
+    advice: "Browsers give it only to pages on https, or on this very computer: open http://localhost, or put https before the server.",
+  },
+  mic_lost: {
+    title: "The microphone was taken away",
+    advice: "It was unplugged, or its permission withdrawn. Press Talk to go on.",
+  },
   unsupported: {
     title: "This browser cannot play the sound",
     advice: "The page needs WebRTC and Web Audio. A current Chrome, Firefox, Edge or Safari has both.",

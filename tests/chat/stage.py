@@ -7,26 +7,34 @@ import contextlib
 import json
 from typing import Any
 
+import numpy as np
 from aiortc.mediastreams import MediaStreamError
 
 from tests.fake_engine import TONE_MODEL, ToneTransport, tones
+from tests.fake_hearing import Hearing, loudness
 from tests.rtc.test_track import Time
 from voxrtc.chat.choice import choose
+from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
+from voxrtc.chat.turns import TurnSettings
 from voxrtc.messages import Cancel, Generate, ModelInfo, Playout
+from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS
 from voxrtc.rtc.track import PlayoutTrack
 
+LOUD = 8_000
 LONG = " ".join(["word"] * 100)  # 10 s of tone: more than the track's queue holds
 
 
 class Stage:
     """`Line` and client in one. `async with` it: the track then runs as fast as its packets are taken."""
 
-    def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None) -> None:
+    def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None, replier: Replier | None = None) -> None:
         self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
         self.tone, self.engines = self.tones[0], tones(*self.tones)
         self.over = False
-        self.session = Session(self.engines, choose(self.engines.known, None, None), self._end)
+        self.hearing = Hearing()
+        choice = choose(self.engines.known, None, None)
+        self.session = Session(self.engines, self.hearing, loudness, choice, TurnSettings(), replier, "Be brief.", self._end)
         time = Time()
         self.track = PlayoutTrack(self.session, time, time.sleep)
         self.session.line = self
@@ -64,6 +72,11 @@ class Stage:
     def say(self, text: str) -> None:
         self.item(text)
         self.do("response.create")
+
+    def hear(self, seconds: float, speech: bool = True) -> None:
+        """So much of the microphone, at once: speech or silence. In whole blocks."""
+        for _ in range(round(seconds / BLOCK_SECONDS)):
+            self.session.heard(np.full(BLOCK, LOUD if speech else 0, np.int16))
 
     async def event(self, type: str, number: int = 1) -> dict[str, Any]:
         """The `number`th event of this type, come or to come."""

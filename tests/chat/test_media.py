@@ -16,6 +16,7 @@ import zmq
 import zmq.asyncio
 
 from tests.fake_engine import ToneTransport, tones
+from tests.fake_hearing import Hearing
 from tests.rtc.browser import PATIENCE, Browser
 from tests.rtc.sounds import audible, peak_hertz
 from voxrtc.chat.media import MediaServer, serve
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def server(tone: ToneTransport | None = None, **settings: object) -> MediaServer:
-    return MediaServer(tones(*[tone] if tone else []), Settings(**settings))  # type: ignore[arg-type]
+    return MediaServer(tones(*[tone] if tone else []), Hearing(), None, Settings(**settings))  # type: ignore[arg-type]
 
 
 async def stats(media: MediaServer) -> MediaStats:
@@ -177,7 +178,8 @@ class Process:
         self.engine, self.address = f"ipc://{folder}/engine", f"ipc://{folder}/media"
 
     def start(self) -> None:
-        arguments = [sys.executable, "-m", "voxrtc.chat.media", "--engine", f"tone={self.engine}", "--listen", self.address]
+        arguments = [sys.executable, "-m", "voxrtc.chat.media", "--engine", f"tone={self.engine}"]
+        arguments += ["--hearing", f"{self.address}-hearing", "--listen", self.address]
         environment = {**os.environ, "VOXRTC_ICE_LOOPBACK": "1"}
         self.process = subprocess.Popen(arguments, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
 

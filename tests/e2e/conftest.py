@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Playwright, sync_playwright
 
 from tests.e2e.desk import Desk, open_window
 
@@ -46,18 +46,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium, or Playwright's own; without either the tests are skipped."""
-    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+def playwright() -> Iterator[Playwright]:
     with sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        except Error as error:
-            if found:
-                raise
-            pytest.skip(f"no Chromium: install it (Debian: apt install chromium). {str(error).splitlines()[0]}")
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """A Chromium without a microphone."""
+    with chromium(playwright) as browser:
         yield browser
-        browser.close()
+
+
+@contextmanager
+def chromium(playwright: Playwright, *flags: str) -> Iterator[Browser]:
+    """The system's Chromium, or Playwright's own, with these flags besides; without either the tests are skipped."""
+    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    try:
+        browser = playwright.chromium.launch(executable_path=found, args=[*FLAGS, *flags])
+    except Error as error:
+        if found:
+            raise
+        pytest.skip(f"no Chromium: install it (Debian: apt install chromium). {str(error).splitlines()[0]}")
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="session")

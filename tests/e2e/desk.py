@@ -71,6 +71,16 @@ class Desk:
         assert not self.trouble
         return self.take()
 
+    def talk(self) -> None:
+        """Press Talk: the microphone goes on, or off."""
+        self.page.locator("[name=talk]").click()
+
+    def await_lines(self, count: int, who: str = "you") -> list[str]:
+        """Until one of the two has said so many things; what they said."""
+        done = f"voxrtc.lines.filter(({{ who, state }}) => who === '{who}' && state !== 'open')"
+        self.page.wait_for_function(f"{done}.length >= {count}")
+        return list(self.page.evaluate(f"{done}.map(({{ text }}) => text)"))
+
     def stats(self) -> dict[str, Any]:
         """WebRTC's own account of the sound that came in."""
         return dict(self.page.evaluate("voxrtc.stats()"))

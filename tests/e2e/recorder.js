@@ -8,8 +8,18 @@
       }
     });`;
   const AUDIBLE = 1e-3;
+  const LOUD = 0.02; // of speech at the microphone
   const blocks = [];
+  const spoken = []; // by the person
   let context;
+
+  function record(source, into) {
+    const node = new AudioWorkletNode(context, "recorder", { channelCount: 1, channelCountMode: "explicit" });
+    node.port.onmessage = ({ data }) => into.push(data);
+    source.connect(node);
+  }
+
+  const time = ({ at }, index) => (at + index) / context.sampleRate;
 
   window.recorder = {
     get rate() {
@@ -20,9 +30,36 @@
       await voxrtc.unlock();
       context = voxrtc.output.context;
       await context.audioWorklet.addModule(URL.createObjectURL(new Blob([PROCESSOR], { type: "text/javascript" })));
-      const node = new AudioWorkletNode(context, "recorder", { channelCount: 1, channelCountMode: "explicit" });
-      node.port.onmessage = ({ data }) => blocks.push(data);
-      voxrtc.output.connect(node);
+      record(voxrtc.output, blocks);
+    },
+
+    /** Record the microphone, too, which is on. */
+    listen() {
+      record(context.createMediaStreamSource(new MediaStream([voxrtc.microphone])), spoken);
+    },
+
+    /** ms from the person's last sound to our first one of what was recorded, null when one lacks. Forgets nothing. */
+    answeredWithin() {
+      const last = spoken.findLast(({ samples }) => samples.some((sample) => Math.abs(sample) > LOUD));
+      const first = blocks.find(({ samples }) => samples.some((sample) => Math.abs(sample) > AUDIBLE));
+      if (!last || !first) return null;
+      const end = time(last, last.samples.findLastIndex((sample) => Math.abs(sample) > LOUD));
+      return (time(first, first.samples.findIndex((sample) => Math.abs(sample) > AUDIBLE)) - end) * 1000;
+    },
+
+    /** Of what was recorded since the last call: ms from the person's first sound to our last one, null when one lacks. */
+    silencedWithin() {
+      const first = (list, floor) => {
+        for (const block of list) {
+          const index = block.samples.findIndex((sample) => Math.abs(sample) > floor);
+          if (index >= 0) return time(block, index);
+        }
+      };
+      const onset = first(spoken.splice(0), LOUD);
+      const ours = blocks.splice(0).reverse();
+      const last = ours.find(({ samples }) => samples.some((sample) => Math.abs(sample) > AUDIBLE));
+      if (onset === undefined || !last) return null;
+      return (time(last, last.samples.findLastIndex((sample) => Math.abs(sample) > AUDIBLE)) - onset) * 1000;
     },
 
     /** All samples since the last call, as base64 of float32. */

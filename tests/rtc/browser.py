@@ -5,13 +5,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from fractions import Fraction
 from typing import Any
 
+import av
 import numpy as np
 from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 
 PATIENCE = 10.0  # seconds; reached only when something is broken
+
+
+class Tone(MediaStreamTrack):
+    """20 ms of 440 Hz at a time, at the pace of the clock."""
+
+    kind = "audio"
+
+    def __init__(self, rate: int, layout: str) -> None:
+        super().__init__()
+        self._rate, self._layout, self._sent = rate, layout, 0
+        self._began: float | None = None
+
+    async def recv(self) -> av.AudioFrame:
+        loop, samples = asyncio.get_running_loop(), self._rate // 50
+        self._began = loop.time() if self._began is None else self._began
+        await asyncio.sleep(self._began + self._sent / self._rate - loop.time())
+        wave = 8_000 * np.sin(2 * np.pi * 440 * np.arange(self._sent, self._sent + samples) / self._rate)
+        channels = 2 if self._layout == "stereo" else 1
+        pcm = np.repeat(wave.astype(np.int16), channels)[None]
+        frame = av.AudioFrame.from_ndarray(pcm, format="s16", layout=self._layout)
+        frame.sample_rate, frame.pts, frame.time_base = self._rate, self._sent, Fraction(1, self._rate)
+        self._sent += samples
+        return frame
 
 
 class Browser:
@@ -20,7 +45,7 @@ class Browser:
     def __init__(self, direction: str = "recvonly") -> None:
         self.connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self.channel = self.connection.createDataChannel("oai-events")
-        self.connection.addTransceiver("audio", direction=direction)
+        self._sender = self.connection.addTransceiver("audio", direction=direction).sender
         self.events: list[dict[str, Any]] = []
         self.opened = asyncio.Event()
         self._came = asyncio.Condition()
@@ -46,6 +71,14 @@ class Browser:
         content = [{"type": "input_text", "text": text}]
         self.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
         self.send("response.create")
+
+    def talk(self, rate: int, layout: str) -> None:
+        """Give the sound of a microphone, a tone, to the call."""
+        self._sender.replaceTrack(Tone(rate, layout))
+
+    def hush(self) -> None:
+        """Take it away: nothing is sent any more."""
+        self._sender.replaceTrack(None)
 
     async def event(self, type: str) -> dict[str, Any]:
         """The first event of this type, come or to come."""

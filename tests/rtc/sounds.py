@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import av
 import numpy as np
+from aiortc.rtp import RtpPacket
 from av.packet import Packet
 
-from voxrtc.rtc.sound import RATE, Samples
+from voxrtc.rtc.opus import OpusEncoder
+from voxrtc.rtc.playout import Frame
+from voxrtc.rtc.sound import FRAME, RATE, Samples
 
 AMPLITUDE = 8_000
 STEP = 2 * np.pi * 440 / RATE * AMPLITUDE  # the largest difference between two samples of the tone
@@ -25,12 +28,23 @@ def decode(packets: list[bytes]) -> Samples:
     return np.concatenate([frame.to_ndarray()[0].reshape(-1, frame.layout.nb_channels)[:, 0] for frame in frames])
 
 
-def peak_hertz(sound: Samples) -> float:
-    """The loudest frequency."""
+def peak_hertz(sound: Samples, at: int = RATE) -> float:
+    """The loudest frequency of sound at a rate of `at`."""
     spectrum = np.abs(np.fft.rfft(sound * np.hanning(len(sound))))
-    return float(np.argmax(spectrum) * RATE / len(sound))
+    return float(np.argmax(spectrum) * at / len(sound))
 
 
 def audible(sound: Samples) -> Samples:
     """Indices of samples that are not (nearly) silent."""
     return np.flatnonzero(np.abs(sound.astype(int)) > 400)
+
+
+def packets(sound: Samples, first: int = 0, timestamp: int = 0) -> list[RtpPacket]:
+    """Mono sound at 48 kHz as a browser would send it, from this sequence number and timestamp on."""
+    encoder, sent = OpusEncoder(0), []
+    for number in range(len(sound) // FRAME):
+        frame = Frame(0, sound[number * FRAME : (number + 1) * FRAME])
+        encoder.encode([frame])
+        sequence, time = (first + number) % (1 << 16), (timestamp + number * FRAME) % (1 << 32)
+        sent.append(RtpPacket(payload_type=96, sequence_number=sequence, timestamp=time, payload=frame.payload))
+    return sent

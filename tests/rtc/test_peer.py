@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import numpy as np
 import pytest
 
 from tests.rtc.browser import PATIENCE, Browser
@@ -16,10 +17,12 @@ from tests.rtc.sounds import audible, peak_hertz, tone
 from tests.rtc.test_playout import Told
 from voxrtc.rtc import ice
 from voxrtc.rtc.ice import DATA_BYTES, configuration
+from voxrtc.rtc.microphone import BLOCK_SECONDS, RATE
 from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import UNSENT_MESSAGES, Liveness, Peer, warm_up
 from voxrtc.rtc.playout import Clock
-from voxrtc.rtc.sound import RATE
+from voxrtc.rtc.sound import RATE as OUT_RATE
+from voxrtc.rtc.sound import Samples
 
 
 class Ear(Told):
@@ -28,6 +31,7 @@ class Ear(Told):
     def __init__(self) -> None:
         super().__init__()
         self.messages: list[str | bytes] = []
+        self.blocks: list[Samples] = []
         self.open, self.over, self.played = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.closings = 0
 
@@ -36,6 +40,9 @@ class Ear(Told):
 
     def received(self, text: str | bytes) -> None:
         self.messages.append(text)
+
+    def heard(self, block: Samples) -> None:
+        self.blocks.append(block)
 
     def stopped(self, clock: Clock) -> None:
         super().stopped(clock)
@@ -73,7 +80,7 @@ async def test_a_tone_arrives_whole() -> None:
         await asyncio.wait_for(ear.played.wait(), PATIENCE)
         await asyncio.sleep(0.2)  # aiortc's jitter buffer
         loud = audible(browser.sound)
-        assert (loud[-1] - loud[0]) / RATE == pytest.approx(0.8, abs=0.02)
+        assert (loud[-1] - loud[0]) / OUT_RATE == pytest.approx(0.8, abs=0.02)
         assert peak_hertz(browser.sound[loud[0] : loud[-1]]) == pytest.approx(440, abs=3)
         assert peer.track.underruns == 0
 
@@ -97,9 +104,53 @@ async def test_messages_that_wait_are_bounded() -> None:
     await asyncio.wait_for(ear.over.wait(), PATIENCE)
 
 
-async def test_a_microphone_is_accepted_but_not_received() -> None:
-    async with call("sendrecv") as (peer, _, browser):
+async def said(ear: Ear, seconds: float) -> Samples:
+    """What was heard, once there is so much of it."""
+    async with asyncio.timeout(PATIENCE):
+        while len(ear.blocks) * BLOCK_SECONDS < seconds:
+            await asyncio.sleep(0.005)
+    return np.concatenate(ear.blocks)
+
+
+@pytest.mark.parametrize("layout", ["mono", "stereo"])
+@pytest.mark.parametrize("rate", [8_000, 16_000, 44_100, 48_000])
+async def test_a_microphone_of_any_kind_is_heard(rate: int, layout: str) -> None:
+    """One that comes late, too: it begins when the call is up."""
+    async with call("sendrecv") as (_, ear, browser):
+        browser.talk(rate, layout)
+        sound = await said(ear, 0.5)
+        assert peak_hertz(sound[RATE // 10 :], at=RATE) == pytest.approx(440, abs=6)
+        level = 8_000 if layout == "stereo" else 8_000 / 2**0.5  # aiortc's sender shares a mono sound among two channels
+        assert np.abs(sound[RATE // 10 :]).max() == pytest.approx(level, rel=0.1)
+
+
+async def test_no_microphone_is_no_sound_and_no_thread() -> None:
+    async with call("recvonly") as (peer, ear, browser):
         assert [t.currentDirection for t in browser.connection.getTransceivers()] == ["recvonly"]
+        assert [t.currentDirection for t in peer._connection.getTransceivers()] == ["sendonly"]
+        assert not ear.blocks
+
+
+async def test_a_microphone_that_falls_silent_is_heard_as_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A track that the browser takes away sends nothing; a turn must end all the same."""
+    monkeypatch.setattr(Liveness, "TICK", 0.02)
+    async with call("sendrecv") as (_, ear, browser):
+        browser.talk(48_000, "mono")
+        await said(ear, 0.2)
+        browser.hush()
+        before = len(ear.blocks) * BLOCK_SECONDS
+        silence = (await said(ear, before + 0.6))[-RATE // 4 :]
+        assert np.abs(silence).max() < 10
+
+
+async def test_a_listener_that_fails_does_not_end_the_call() -> None:
+    async with call("sendrecv") as (peer, ear, browser):
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        hear, ear.heard = ear.heard, lambda block: 1 / 0  # type: ignore[method-assign]
+        browser.talk(48_000, "mono")
+        await asyncio.sleep(0.2)
+        ear.heard = hear  # type: ignore[method-assign]
+        await said(ear, 0.1)
         assert peer.state == "connected"
 
 

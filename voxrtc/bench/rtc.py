@@ -142,7 +142,9 @@ def server_process(kind: str, engine: str, address: str, control: Connection) ->
 
     threading.Thread(target=report, daemon=True).start()
     settings = Settings(ice_loopback=True, max_peers=1000)
-    asyncio.run(media.run({TONE.name: engine}, address, settings) if kind == "voxrtc" else run_stock(address))
+    asyncio.run(
+        media.run({TONE.name: engine}, f"{address}-hearing", address, settings) if kind == "voxrtc" else run_stock(address)
+    )
 
 
 # --- who listens ---
@@ -238,10 +240,10 @@ def run(kind: str, peers: int, seconds: float) -> Result:
             SPAWN.Process(target=listener_process, args=(address, peers, seconds, ears_end), daemon=True),
         ):
             process.start()
-            stack.callback(_end, process)
-        _await(ears, 30 + peers)
+            stack.callback(end, process)
+        await_reply(ears, 30 + peers)
         before = _cpu(server)
-        first, gaps = _await(ears, seconds + 30)
+        first, gaps = await_reply(ears, seconds + 30)
         cpu, delivered = _cpu(server) - before, (len(gaps) + peers) * FRAME_SECONDS
         return Result(
             cpu_ms_per_peer_second=1000 * cpu / delivered,
@@ -251,7 +253,7 @@ def run(kind: str, peers: int, seconds: float) -> Result:
         )
 
 
-def _await(control: Connection, seconds: float) -> Any:
+def await_reply(control: Connection, seconds: float) -> Any:
     if not control.poll(seconds):
         raise TimeoutError(f"a process of the bench said nothing for {seconds:.0f} s")
     return control.recv()
@@ -259,10 +261,10 @@ def _await(control: Connection, seconds: float) -> Any:
 
 def _cpu(server: Connection) -> float:
     server.send(True)
-    return float(_await(server, 10))
+    return float(await_reply(server, 10))
 
 
-def _end(process: SpawnProcess) -> None:
+def end(process: SpawnProcess) -> None:
     process.terminate()
     process.join(5)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+
+from voxrtc.chat.turns import TurnSettings
 
 MAX_EVENT = 1 << 16  # bytes; what our SDP answer declares as the largest message (RFC 8841)
 
@@ -31,7 +33,34 @@ class AudioOutput(msgspec.Struct, frozen=True):
     voice: str | Voice | None = None
 
 
+class TurnDetection(msgspec.Struct, frozen=True):
+    """`server_vad`: a turn begins with speech and ends with silence."""
+
+    type: Literal["server_vad"]
+    threshold: Annotated[float, msgspec.Meta(ge=0.2, le=1.0)] = 0.5
+    prefix_padding_ms: Annotated[int, msgspec.Meta(ge=0, le=5_000)] = 300
+    silence_duration_ms: Annotated[int, msgspec.Meta(ge=100, le=10_000)] = 500
+    create_response: bool = True
+    interrupt_response: bool = True
+
+    def settings(self) -> TurnSettings:
+        return TurnSettings(
+            threshold=self.threshold,
+            prefix=self.prefix_padding_ms / 1000,
+            silence=self.silence_duration_ms / 1000,
+            respond=self.create_response,
+            interrupt=self.interrupt_response,
+        )
+
+
+class AudioInput(msgspec.Struct, frozen=True):
+    """`turn_detection` null: the client commits each turn itself (push to talk)."""
+
+    turn_detection: TurnDetection | msgspec.UnsetType | None = msgspec.UNSET
+
+
 class Audio(msgspec.Struct, frozen=True):
+    input: AudioInput | None = None
     output: AudioOutput | None = None
 
 
@@ -39,11 +68,19 @@ class SessionSettings(msgspec.Struct, frozen=True):
     """The part of a session object that matters here; other fields are accepted and have no effect."""
 
     model: str | None = None
+    instructions: str | None = None
     audio: Audio | None = None
 
     @property
     def voice(self) -> str | None:
         return _voice(self.audio)
+
+    def turns(self, kept: TurnSettings | None) -> TurnSettings | None:
+        """How turns are detected, None for by the client; `kept` where nothing is said about it."""
+        wish = self.audio.input.turn_detection if self.audio and self.audio.input else msgspec.UNSET
+        if wish is msgspec.UNSET:
+            return kept
+        return wish.settings() if isinstance(wish, TurnDetection) else None
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -62,7 +99,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class ResponseSettings(msgspec.Struct, frozen=True):
-    """Overrides for one response. `input` replaces the conversation as the source of the text."""
+    """Overrides for one response. `input` replaces the conversation; if the assistant's words end it, those are spoken."""
 
     audio: Audio | None = None
     conversation: str = "auto"
@@ -100,6 +137,14 @@ class OutputClear(ClientEvent, frozen=True, tag="output_audio_buffer.clear"):
     pass
 
 
+class InputCommit(ClientEvent, frozen=True, tag="input_audio_buffer.commit"):
+    pass
+
+
+class InputClear(ClientEvent, frozen=True, tag="input_audio_buffer.clear"):
+    pass
+
+
 class Ping(ClientEvent, frozen=True, tag="voxrtc.ping"):
     """`id` and `t` come back as they are, so that the client can measure the way there and back."""
 
@@ -111,7 +156,9 @@ class Pong(ClientEvent, frozen=True, tag="voxrtc.pong"):
     """The answer to our own ping; that it came is all that it says."""
 
 
-AnyClientEvent = SessionUpdate | ItemCreate | ResponseCreate | ResponseCancel | OutputClear | Ping | Pong
+AnyClientEvent = (
+    SessionUpdate | ItemCreate | ResponseCreate | ResponseCancel | OutputClear | InputCommit | InputClear | Ping | Pong
+)
 
 
 class _Envelope(msgspec.Struct):

@@ -1,6 +1,7 @@
-"""The media process: `python -m voxrtc.chat.media --engine lark=ipc://… --listen ipc://…`; settings from the environment.
+"""The media process: `python -m voxrtc.chat.media --engine lark=ipc://… --hearing ipc://… --listen ipc://…`.
 
-One asyncio loop of peers and their conversations. It serves `MediaRequest`s; it ends with the process that started it.
+Settings come from the environment. One asyncio loop of peers and their conversations. It serves `MediaRequest`s; it ends
+with the process that started it.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ import asyncio
 import contextlib
 import logging
 import signal
+from functools import partial
 from typing import Protocol
 
 import msgspec
 import zmq
 import zmq.asyncio
 
+from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import choose
 from voxrtc.chat.events import EventError
+from voxrtc.chat.reply import ChatEndpoint, Replier
 from voxrtc.chat.session import Session
+from voxrtc.chat.turns import TurnSettings
+from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.lifeline import die_with_parent
@@ -47,10 +53,11 @@ log = logging.getLogger(__name__)
 
 
 class MediaServer:
-    """All calls of this process, and the engines behind them."""
+    """All calls of this process, and the engines and the transcriber behind them."""
 
-    def __init__(self, engines: Fleet, settings: Settings) -> None:
-        self._engines = engines
+    def __init__(self, engines: Fleet, transcriber: Transcriber, replier: Replier | None, settings: Settings) -> None:
+        self._engines, self._transcriber, self._replier = engines, transcriber, replier
+        self._instructions = settings.instructions
         self._limit = settings.max_peers
         self._configuration = ice.configuration(settings.stun)
         self._peers: dict[str, Peer] = {}  # by call
@@ -90,7 +97,9 @@ class MediaServer:
                 return refused(503, "too_many_calls", message)
             if offer.call in self._peers:
                 return refused(409, "call_exists", "This call is set up already.")
-            session = Session(self._engines, choice, lambda: self._over(offer.call))
+            words = wanted.instructions or self._instructions
+            turns, over = wanted.turns(TurnSettings()), partial(self._over, offer.call)
+            session = Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, words, over)
             session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
             self._calls += 1
             return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
@@ -134,11 +143,13 @@ async def serve(server: Handler, address: str) -> None:
         socket.close()
 
 
-async def run(engine_addresses: dict[str, str], address: str, settings: Settings) -> None:
+async def run(engine_addresses: dict[str, str], hearing_address: str, address: str, settings: Settings) -> None:
     """The process's life: warm up, serve, and hang up at SIGTERM or SIGINT. Engines by model, the default one first."""
     ice.prepare(settings.ice_loopback)
     engines = Fleet({model: ZmqTransport(where) for model, where in engine_addresses.items()})
-    server = MediaServer(engines, settings)
+    hearing = HearingClient(hearing_address)
+    chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key) if settings.chat_url else None
+    server = MediaServer(engines, hearing, chat, settings)
     await warm_up(ice.configuration(""))
     serving = asyncio.ensure_future(serve(server, address))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -148,12 +159,16 @@ async def run(engine_addresses: dict[str, str], address: str, settings: Settings
         await serving
     await server.close()
     await engines.close()
+    await hearing.close()
+    if chat:
+        await chat.close()
 
 
 def main() -> None:
     """Read the addresses and run."""
     parser = argparse.ArgumentParser(description="The media process; settings come from the environment.")
     parser.add_argument("--engine", required=True, action="append", metavar="MODEL=ADDRESS", help="the default model first")
+    parser.add_argument("--hearing", required=True, help="ZeroMQ address of speech to text")
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
     settings = Settings()
@@ -161,7 +176,8 @@ def main() -> None:
     for library in ("aioice", "aiortc"):  # a dozen lines a connection
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
     die_with_parent()
-    asyncio.run(run(dict(engine.split("=", 1) for engine in arguments.engine), arguments.listen, settings))
+    engines = dict(engine.split("=", 1) for engine in arguments.engine)
+    asyncio.run(run(engines, arguments.hearing, arguments.listen, settings))
 
 
 if __name__ == "__main__":

@@ -1,39 +1,52 @@
-"""One response: text goes to the engine, its sound to the track, and the client hears of every step."""
+"""One response: its text goes to the engine, piece by piece, the sound to the track, and the client hears of every step."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
+
 from voxrtc.chat import events
+from voxrtc.chat.reply import ReplyFailed
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import Generate, Queued, Timing
+from voxrtc.messages import Generate, Playout, Queued, Timing
+from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.track import PlayoutTrack, Utterance
+
+LETTERS = 15.0  # a second, of speech
 
 log = logging.getLogger(__name__)
 
 
 class Response:
-    """Speaks one text. Its id is the name of its stream, in the engine and on the track.
+    """Speaks the pieces of a text, one stream of the engine after another, which are one stream on the track, named by its id.
 
-    It is over for its client (`response.done`) when all its sound is made; the track may go on playing it.
+    `request` is what all pieces have in common; its text is not used. It is over for its client (`response.done`) when all
+    its sound is made; the track may go on playing it.
     """
 
     def __init__(
         self,
         send: Callable[[str], None],
         request: Generate,
+        pieces: AsyncGenerator[str, None],
         item_id: str,
         previous: str | None,  # the item before it
         metadata: dict[str, str] | None,
     ) -> None:
         self.id = request.stream
         self.timing: Timing | None = None
-        self._send, self._request, self._metadata = send, request, metadata
+        self._send, self._request, self._pieces, self._metadata = send, request, pieces, metadata
+        self._texts: list[str] = []  # the pieces so far
+        self._stream = self.id  # of the engine, that makes the present piece
+        self._whole = False  # the present piece is all made
+        self._made, self._before = 0.0, 0.0  # seconds of sound so far, and of that before the present piece
         self._item_id, self._previous = item_id, previous
         self._utterance: Utterance | None = None
         self._task: asyncio.Task[None] | None = None
@@ -47,6 +60,23 @@ class Response:
         """
         return self.timing is not None or self._request.priority
 
+    @property
+    def text(self) -> str:
+        """As far as it has begun to be made."""
+        return " ".join(self._texts)
+
+    def heard(self, clock: Clock) -> str:
+        """The words that were played when the track had come so far: by their share of the sound, as models do not tell when
+        each comes. A piece that is still being made is taken to last as long as usual."""
+        usual = 0.0 if self._whole or not self._texts else len(self._texts[-1]) / LETTERS
+        share = clock.played / max(self._made, self._before + usual, 0.001)
+        return self.text if share > 0.99 else self.text[: round(share * len(self.text))].rpartition(" ")[0]
+
+    def playout(self, clock: Clock) -> Playout:
+        """The clock of the track as the engine wants to know it, of the present piece."""
+        played = max(0.0, clock.played - self._before)
+        return Playout(stream=self._stream, played=played, at=time.monotonic(), running=clock.running and played > 0)
+
     def start(self, engines: Fleet, track: PlayoutTrack, over: Callable[[Response], None]) -> None:
         """Announce it and begin; `over` is called once, after `response.done`."""
         self._over = over
@@ -54,34 +84,55 @@ class Response:
         self._task = asyncio.get_running_loop().create_task(self._speak(engines, track))
         self._task.add_done_callback(self._ended)
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = "client_cancelled") -> None:
         """Stop generating, now: it is over when this returns. What the track already has plays out, or is flushed."""
         if self._utterance:
             self._utterance.end()
         if self._task:
             self._task.cancel()
-        self._conclude("cancelled", {"type": "cancelled", "reason": "client_cancelled"})
+        self._conclude("cancelled", {"type": "cancelled", "reason": reason})
 
     def stages(self, sent: float) -> dict[str, float]:
         """`voxrtc.timing`: milliseconds of each stage up to the first sample `sent`; they add up to `total`.
 
-        `queue` is all waiting for the engine, before and after the prompt; `track` the way from the engine to here,
-        encoding, and the wait for the next packet's turn.
+        `reply` is waiting for the first words; `queue` all waiting for the engine, before and after the prompt; `track` the
+        way from the engine to here, encoding, and the wait for the next packet's turn.
         """
         assert self.timing
-        t = self.timing
+        t, asked = self.timing, self._request.accepted
         seconds = {
+            "reply": t.accepted - asked,
             "queue": t.received - t.accepted + t.first_step - t.prompt_ready,
             "prompt": t.prompt_ready - t.received,
             "first_frame": t.first_frame - t.first_step,
             "first_chunk": t.first_chunk - t.first_frame,
             "track": sent - t.first_chunk,
-            "total": sent - t.accepted,
+            "total": sent - asked,
         }
         return {stage: round(1000 * each, 2) for stage, each in seconds.items()}
 
     async def _speak(self, engines: Fleet, track: PlayoutTrack) -> None:
-        async with aclosing(engines.generate(self._request)) as replies:
+        async with aclosing(self._pieces) as pieces:
+            async for text in pieces:
+                await self._say(self._next(text), engines, track)
+        if self._utterance:
+            await self._utterance.finish()
+
+    def _next(self, text: str) -> Generate:
+        """The next piece's request. Those after the first belong to a stream that sounds: they go before strangers."""
+        number = len(self._texts)
+        delta = f" {text}" if number else text
+        self._send(events.event("response.output_audio_transcript.delta", **self._place(), delta=delta))
+        self._texts.append(text)
+        self._whole = False
+        self._stream, self._before = f"{self.id}.{number}" if number else self.id, self._made
+        priority = self._request.priority or number > 0
+        return msgspec.structs.replace(
+            self._request, stream=self._stream, text=text, accepted=time.monotonic(), priority=priority
+        )
+
+    async def _say(self, request: Generate, engines: Fleet, track: PlayoutTrack) -> None:
+        async with aclosing(engines.generate(request)) as replies:
             async for reply in replies:
                 if isinstance(reply, Queued):
                     self._tell_place(reply)
@@ -89,10 +140,10 @@ class Response:
                 if self._utterance is None:
                     self.timing = reply.timing
                     self._utterance = await track.begin(self.id)
+                self._made += len(reply.pcm) / 2 / reply.sample_rate
                 if not await self._utterance.write(reply.pcm, reply.sample_rate):
                     raise asyncio.CancelledError  # flushed: what follows would not be heard
-        if self._utterance:
-            await self._utterance.finish()
+        self._whole = True
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """The task is done: well, badly, or because of `cancel`. A failure is told in an `error` event, too."""
@@ -105,6 +156,8 @@ class Response:
             return self._conclude("completed")
         if isinstance(failure, StreamFailed):
             code, message = failure.code, str(failure)
+        elif isinstance(failure, ReplyFailed):
+            code, message = "reply_failed", str(failure)
         else:
             log.error("a response failed", exc_info=failure)
             code, message = "internal_error", "This response failed inside the server; its log says why."
@@ -121,7 +174,6 @@ class Response:
         self._send(events.event("conversation.item.added", previous_item_id=self._previous, item=item))
         part = {"type": "output_audio", "transcript": ""}
         self._send(events.event("response.content_part.added", **self._place(), part=part))
-        self._send(events.event("response.output_audio_transcript.delta", **self._place(), delta=self._request.text))
 
     def _tell_place(self, place: Queued) -> None:
         wait_ms = round(1000 * place.wait)
@@ -131,7 +183,7 @@ class Response:
         if self._over is None:
             return
         over, self._over = self._over, None
-        text = self._request.text
+        text = self.text
         part = {"type": "output_audio", "transcript": text}
         item = self._item("completed" if status == "completed" else "incomplete", [part])
         self._send(events.event("response.output_audio.done", **self._place()))

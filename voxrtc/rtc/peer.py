@@ -1,4 +1,4 @@
-"""One browser: negotiation, the outgoing track, the data channel, and whether it is still there."""
+"""One browser: negotiation, its microphone, the outgoing track, the data channel, and whether it is still there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections import deque
 from typing import Protocol
 
 from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCRtpSender, RTCSessionDescription
+from aiortc.rtp import RtpPacket
 from aiortc.stats import RTCTransportStats
 
+from voxrtc.rtc.microphone import Microphone, MicrophoneListener, tap
 from voxrtc.rtc.offer import BadOffer, checked
 from voxrtc.rtc.playout import PlayoutListener
 from voxrtc.rtc.track import PlayoutTrack
@@ -25,7 +27,7 @@ CLOSE_WITHIN = 2.0  # seconds for a polite end
 logger = logging.getLogger(__name__)
 
 
-class PeerListener(PlayoutListener, Protocol):
+class PeerListener(PlayoutListener, MicrophoneListener, Protocol):
     """Who speaks with the browser."""
 
     def opened(self) -> None:
@@ -72,13 +74,15 @@ class Liveness:
 
 
 class Peer:
-    """`await answer(offer)`, then `track` plays, `send` and `listener.received` carry events, until `close`."""
+    """`await answer(offer)`, then `track` plays, `listener.heard` gets what the person says, `send` and `listener.received`
+    carry events, until `close`."""
 
     PROBE = '{"type":"voxrtc.ping"}'
 
     def __init__(self, configuration: RTCConfiguration, listener: PeerListener) -> None:
         self.track = PlayoutTrack(listener)
         self._listener = listener
+        self._microphone = Microphone(listener)
         self._connection = RTCPeerConnection(configuration)
         self._channel: RTCDataChannel | None = None
         self._unsent: deque[str] = deque()
@@ -93,7 +97,9 @@ class Peer:
         connection.on("datachannel", self._channel_created)
         try:
             offer = checked(offer)
-            connection.addTransceiver(self.track, direction="sendonly").setCodecPreferences(OPUS)
+            transceiver = connection.addTransceiver(self.track, direction="sendrecv")
+            transceiver.setCodecPreferences(OPUS)
+            tap(transceiver.receiver, self._packet)
             await connection.setRemoteDescription(RTCSessionDescription(offer, "offer"))
             self._decline_the_rest()
             await connection.setLocalDescription(await connection.createAnswer())
@@ -108,10 +114,13 @@ class Peer:
         return str(connection.localDescription.sdp)
 
     def _decline_the_rest(self) -> None:
-        """Sound goes out on the first audio section. Nothing is received: a receiver costs a thread and a decoder."""
+        """Sound goes both ways on the first audio section, and on no other: a receiver costs a thread."""
         for transceiver in self._connection.getTransceivers():
             if transceiver.sender.track is not self.track:
                 transceiver.direction = "inactive"
+
+    def _packet(self, packet: RtpPacket) -> None:
+        self._microphone.take(packet, time.monotonic())
 
     @property
     def state(self) -> str:
@@ -162,6 +171,7 @@ class Peer:
         while True:
             await asyncio.sleep(Liveness.TICK)
             now = time.monotonic()
+            self._microphone.idle(now)
             verdict = self._liveness.check(now, await self._packets()) if self._liveness.quiet(now) else "alive"
             if verdict == "ask":
                 self.send(self.PROBE)
@@ -223,4 +233,5 @@ class _Nobody:
     def stopped(self, clock: object) -> None: ...
     def opened(self) -> None: ...
     def received(self, text: str | bytes) -> None: ...
+    def heard(self, block: object) -> None: ...
     def closed(self) -> None: ...

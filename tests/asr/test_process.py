@@ -1,0 +1,188 @@
+"""Speech to text over its socket, as a process that may die, and with its real model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.e2e.ear import wer
+from tests.speech import SAID, recorded
+from voxrtc.asr.client import HearingClient
+from voxrtc.asr.moonshine import Moonshine
+from voxrtc.asr.process import serve
+from voxrtc.asr.queue import ENOUGH
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 30.0
+
+
+class Notes:
+    """A reader that writes everything down."""
+
+    def __init__(self) -> None:
+        self.hypotheses: list[str] = []
+        self.ends: list[str] = []
+        self.over, self.guessed = asyncio.Event(), asyncio.Event()
+
+    def hypothesis(self, text: str) -> None:
+        self.hypotheses.append(text)
+        self.guessed.set()
+
+    def transcript(self, text: str) -> None:
+        self.ends.append(text)
+        self.over.set()
+
+    def unheard(self, code: str, message: str) -> None:
+        self.ends.append(f"{code}: {message}")
+        self.over.set()
+
+    async def end(self) -> str:
+        await asyncio.wait_for(self.over.wait(), PATIENCE)
+        return self.ends[0]
+
+
+@asynccontextmanager
+async def serving(transcribe: Callable[[bytes], str], folder: Path) -> AsyncIterator[HearingClient]:
+    address = f"ipc://{folder}/hearing"
+    server = asyncio.ensure_future(serve(transcribe, address))
+    client = HearingClient(address)
+    await connected(client)
+    yield client
+    await client.close()
+    server.cancel()
+
+
+async def connected(client: HearingClient) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not client._connected:
+            await asyncio.sleep(0.01)
+
+
+def count(pcm: bytes) -> str:
+    return f"{len(pcm)} bytes"
+
+
+async def test_sound_goes_in_and_words_come_out(tmp_path: Path) -> None:
+    async with serving(count, tmp_path) as client:
+        notes = [Notes(), Notes()]
+        for number, note in enumerate(notes):
+            client.begin(f"{number}", note, b"ab")
+            client.hear(f"{number}", b"cd" * number)
+        for number in (1, 0):
+            client.finish(f"{number}")
+        assert [await note.end() for note in notes] == ["2 bytes", "4 bytes"]
+
+
+async def test_words_come_while_somebody_speaks(tmp_path: Path) -> None:
+    async with serving(count, tmp_path) as client:
+        note = Notes()
+        client.begin("a", note, bytes(round(ENOUGH * 32_000)))
+        await asyncio.wait_for(note.guessed.wait(), PATIENCE)
+        client.hear("a", b"ab")
+        client.finish("a")
+        assert await note.end() == f"{round(ENOUGH * 32_000) + 2} bytes"
+    assert note.hypotheses == [f"{round(ENOUGH * 32_000)} bytes"]
+
+
+async def test_one_that_cannot_be_transcribed_fails_alone(tmp_path: Path) -> None:
+    def transcribe(pcm: bytes) -> str:
+        if pcm == b"bad!":
+            raise RuntimeError("an accident")
+        return "fine"
+
+    async with serving(transcribe, tmp_path) as client:
+        notes = {pcm: Notes() for pcm in (b"good", b"bad!")}
+        for pcm, note in notes.items():
+            client.begin(f"{pcm!r}", note, pcm)
+            client.finish(f"{pcm!r}")
+        assert await notes[b"good"].end() == "fine"
+        assert (await notes[b"bad!"].end()).startswith("transcription_failed")
+
+
+async def test_the_forgotten_is_not_told(tmp_path: Path) -> None:
+    """Not even when it was being transcribed just then."""
+    going, go = threading.Event(), threading.Event()
+
+    def transcribe(pcm: bytes) -> str:
+        going.set()
+        go.wait(PATIENCE)
+        return "something"
+
+    async with serving(transcribe, tmp_path) as client:
+        forgotten, other = Notes(), Notes()
+        client.begin("a", forgotten, b"ab")
+        client.finish("a")
+        await asyncio.to_thread(going.wait, PATIENCE)
+        client.forget("a")
+        client.begin("b", other, b"ab")
+        client.finish("b")
+        go.set()
+        assert await other.end() == "something"
+    assert forgotten.ends == []
+
+
+async def test_a_process_that_dies_is_told_and_found_again(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/hearing"
+    command = [sys.executable, "-m", "voxrtc.asr.process", "--listen", address]
+    client = HearingClient(address)
+    early, late, after = Notes(), Notes(), Notes()
+    client.begin("early", early, b"ab")
+    assert (await early.end()).startswith("transcriber_lost")
+    said = recorded("boat").tobytes()
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ, stdin=subprocess.PIPE) as process:
+        await connected(client)
+        client.begin("late", late, said[:32_000])
+        await asyncio.wait_for(late.guessed.wait(), PATIENCE)
+        process.kill()
+        assert (await late.end()).startswith("transcriber_lost")
+        client.finish("late")
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ, stdin=subprocess.PIPE) as process:
+        await connected(client)
+        client.begin("after", after, said)
+        client.finish("after")
+        assert wer([SAID["boat"]], [await after.end()]) == 0
+        assert process.stdin
+        process.stdin.close()  # its lifeline
+        assert process.wait(PATIENCE) == 0
+    await client.close()
+
+
+@pytest.fixture(scope="module")
+def moonshine() -> Moonshine:
+    return Moonshine()
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_moonshine_hears_larks_voice(moonshine: Moonshine, name: str) -> None:
+    assert wer([SAID[name]], [moonshine(recorded(name).tobytes())]) == 0
+
+
+def test_moonshine_hears_nothing_of_the_call_before(moonshine: Moonshine) -> None:
+    """Which may have ended amid a word."""
+    said = np.concatenate([np.zeros(4_800, np.int16), recorded("stop"), np.zeros(8_000, np.int16)])
+    for end in (1.07, 1.5, 2.0, 2.5, 3.1):
+        moonshine(recorded("boat")[: round(end * 16_000)].tobytes())
+        assert wer([SAID["stop"]], [moonshine(said.tobytes())]) == 0
+
+
+def test_moonshine_hears_no_words_where_there_are_none(moonshine: Moonshine) -> None:
+    noise = np.random.default_rng(0).normal(0, 1_500, 32_000).astype(np.int16)
+    for pcm in (b"", bytes(2), bytes(64_000), noise.tobytes()):
+        assert moonshine(pcm) == ""
+
+
+def test_moonshine_hears_a_monologue(moonshine: Moonshine) -> None:
+    """30 s, longer than it was trained on: it is cut in pauses."""
+    once = np.concatenate([recorded(name) for name in SAID])
+    times = round(30 * 16_000 / len(once))
+    said = " ".join(list(SAID.values()) * times)
+    assert wer([said], [moonshine(np.tile(once, times).tobytes())]) <= 0.05

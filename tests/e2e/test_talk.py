@@ -1,0 +1,163 @@
+"""A person talks to the page: a recording of Lark's voice, through Chromium's fake microphone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from playwright.sync_api import Browser, Page, Playwright
+
+from tests.e2e import ear
+from tests.e2e.conftest import chromium, running
+from tests.e2e.desk import Desk, open_window
+from tests.e2e.test_calls import LONG
+from tests.fake_chat import chat_app
+from tests.serving import serving
+from tests.speech import SAID, recorded
+
+RATE = 48_000
+SILENT_WITHIN = 300  # ms from the onset of speech; Chromium's stages on this side of the network are in it
+INTERRUPTIONS = 3
+
+
+def silence(seconds: float) -> np.ndarray:
+    return np.zeros(round(seconds * RATE), np.float32)
+
+
+def voice(name: str) -> np.ndarray:
+    """A recorded sentence, float32 at `RATE`."""
+    return soxr.resample(recorded(name).astype(np.float32) / 32768, 16_000, RATE)
+
+
+@contextmanager
+def talking(
+    playwright: Playwright, server: httpx.Client, file: Path, *sound: np.ndarray, rate: int = RATE, channels: int = 1
+) -> Iterator[Desk]:
+    """The page, in a Chromium whose microphone hears this once, from when it is opened."""
+    samples = soxr.resample(np.concatenate([*sound, silence(30)]), RATE, rate)
+    soundfile.write(file, np.repeat(samples[:, None], channels, axis=1), rate, subtype="PCM_16")
+    flags = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    with chromium(playwright, *flags, f"--use-file-for-fake-audio-capture={file}%noloop") as browser:
+        yield Desk(open_window(browser), str(server.base_url))
+
+
+def test_what_is_said_is_written_down(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
+    """Turn for turn, and word for word; words come before the turn is over."""
+    said = ["boat", "stop", "boat"]
+    sound = [part for name in said for part in (silence(1.2), voice(name))]
+    with talking(playwright, server, tmp_path / "said.wav", *sound) as desk:
+        desk.talk()
+        desk.page.wait_for_function("voxrtc.hearing && voxrtc.lines.some(({ text }) => text)")
+        heard = desk.await_lines(len(said))
+        rate = ear.wer([SAID[name] for name in said], heard)
+        print(f"{rate:.1%} of the words wrong:", *heard, sep="\n")
+        assert rate <= 0.05, heard
+        assert not desk.trouble
+        assert desk.state == "ready"
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (44_100, 2)])
+def test_any_microphone_will_do(playwright: Playwright, server: httpx.Client, tmp_path: Path, rate: int, channels: int) -> None:
+    with talking(playwright, server, tmp_path / "said.wav", silence(1.2), voice("boat"), rate=rate, channels=channels) as desk:
+        desk.talk()
+        heard = desk.await_lines(1)
+        assert ear.wer([SAID["boat"]], heard) <= 0.2, heard
+
+
+def test_noise_is_not_taken_for_speech(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
+    """Then somebody speaks, which is."""
+    noise = np.random.default_rng(0).normal(0, 0.05, 6 * RATE).astype(np.float32)
+    with talking(playwright, server, tmp_path / "noise.wav", noise, silence(0.5), voice("boat")) as desk:
+        desk.talk()
+        assert ear.wer([SAID["boat"]], desk.await_lines(1)) <= 0.1
+
+
+def test_speech_silences_the_voice(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
+    """At once, each time; and the next sentence is heard again."""
+    times = [part for _ in range(INTERRUPTIONS) for part in (silence(7), voice("stop"))]
+    with talking(playwright, server, tmp_path / "stop.wav", *times) as desk:
+        desk.talk()
+        desk.page.wait_for_function("voxrtc.microphone")
+        desk.page.evaluate("recorder.listen()")
+        within = []
+        for number in range(INTERRUPTIONS):
+            desk.speak(LONG)
+            desk.await_sound()
+            desk.await_state("ready")
+            desk.await_lines(number + 1)
+            within.append(desk.page.evaluate("recorder.silencedWithin()"))
+            assert desk.await_lines(number + 1, "voice")
+        print(f"speech onset -> last audible sample: {[round(each) for each in within]} ms")
+        assert np.median(within) <= SILENT_WITHIN, within
+        desk.talk()  # off: nobody interrupts any more
+        desk.hear("And now something else.")
+
+
+def test_a_microphone_switched_off_hears_nothing(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
+    """And what was said by then is a turn."""
+    with talking(playwright, server, tmp_path / "said.wav", silence(0.8), voice("boat")) as desk:
+        desk.talk()
+        desk.page.wait_for_function("voxrtc.hearing")
+        desk.page.wait_for_timeout(800)
+        desk.talk()
+        desk.page.wait_for_timeout(300)
+        assert desk.page.evaluate("voxrtc.microphone") is None
+        assert desk.await_lines(1)
+        desk.page.wait_for_timeout(2_000)
+        assert len(desk.await_lines(1)) == 1
+
+
+def test_what_is_said_is_answered(playwright: Playwright, tmp_path: Path) -> None:
+    """By a chat endpoint, in the voice; and somebody who breaks in is answered, too."""
+    first = f"That is a good question, I think. {LONG}"
+    app = chat_app(first, "Of course. What would you like to talk about?")
+    sound = [silence(1.5), voice("boat"), silence(7), voice("stop")]
+    with serving(app) as (host, port):
+        chat = {"VOXRTC_CHAT_URL": f"http://{host}:{port}/v1", "VOXRTC_CHAT_KEY": "secret", "VOXRTC_CHAT_MODEL": "small"}
+        with (
+            running(tmp_path / "log.txt", **chat) as server,
+            talking(playwright, server, tmp_path / "mic.wav", *sound) as desk,
+        ):
+            desk.talk()
+            desk.page.wait_for_function("voxrtc.microphone")
+            desk.page.evaluate("recorder.listen()")
+            desk.await_sound()
+            within = desk.page.evaluate("recorder.answeredWithin()")
+            desk.await_lines(2, "voice")
+            assert not desk.trouble
+            desk.page.wait_for_timeout(400)
+            heard = ear.transcribe(ear.prepare(*desk.take()))
+    assert heard.startswith("That is a good question")
+    assert "what would you like to talk about" in heard.lower()
+    print(f"end of speech -> first audible sample of the answer: {within:.0f} ms")
+    assert 500 < within < 3_000  # the silence that ends a turn is in it
+    _, second = app.state.asked
+    roles = [message["role"] for message in second["messages"]]
+    assert roles == ["system", "user", "assistant", "user"]
+    assert 5 < len(second["messages"][2]["content"].split()) < 60  # what was heard, of 250
+
+
+def test_no_microphone_is_told(desk: Desk) -> None:
+    """And the page speaks on."""
+    desk.talk()
+    desk.page.wait_for_function("!voxrtc.listening")
+    assert "No microphone was found" in desk.trouble
+    desk.hear("Hello.")
+
+
+def test_a_forbidden_microphone_is_told(playwright: Playwright, server: httpx.Client) -> None:
+    with chromium(playwright, "--use-fake-device-for-media-stream", "--deny-permission-prompts") as browser:
+        desk = Desk(forbidden(browser), str(server.base_url))
+        desk.talk()
+        desk.page.wait_for_function("!voxrtc.listening")
+        assert "The microphone is blocked" in desk.trouble
+
+
+def forbidden(browser: Browser) -> Page:
+    return browser.new_context().new_page()

@@ -1,0 +1,143 @@
+"""The speech-to-text process: `python -m voxrtc.asr.process --listen ipc://…`. It ends with the process that started it.
+
+It serves `HearingRequest`s. One thread transcribes; the loop only takes sound in and hands words out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import zmq
+import zmq.asyncio
+
+from voxrtc.asr.queue import Full, HearingQueue, Utterance
+from voxrtc.lifeline import die_with_parent
+from voxrtc.messages import (
+    Finish,
+    Forget,
+    Hear,
+    HearingReply,
+    HearingRequest,
+    Hypothesis,
+    NotTranscribed,
+    Transcript,
+    decode,
+    encode,
+)
+from voxrtc.settings import Settings
+
+BUSY = "Too many people speak at once. Please say it again in a moment."
+FAILED = "This could not be transcribed; the server's log says why."
+
+log = logging.getLogger(__name__)
+
+Transcribe = Callable[[bytes], str]  # PCM16 of 16 kHz to words; may take long, and may raise
+
+
+class HearingServer:
+    """Takes sound in and gives words out, to all clients of one socket."""
+
+    def __init__(self, transcribe: Transcribe, send: Callable[[bytes, HearingReply], None]) -> None:
+        self._transcribe, self._send = transcribe, send
+        self._queue = HearingQueue()
+        self._news = asyncio.Event()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="transcribe")
+
+    def take(self, client: bytes, request: HearingRequest) -> None:
+        """A request of a client."""
+        key, now = (client, request.utterance), time.monotonic()
+        match request:
+            case Hear(pcm=pcm, first=first):
+                try:
+                    if first:
+                        self._queue.begin(key, now)
+                    self._queue.hear(key, pcm, now)
+                except Full:
+                    self._fail(client, request.utterance, "busy", BUSY)
+            case Finish():
+                self._queue.finish(key)
+            case Forget():
+                self._queue.forget(key)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Transcribe what comes, until cancelled."""
+        while True:
+            self._news.clear()
+            utterance = self._queue.next(time.monotonic())
+            if utterance:
+                await self._look(utterance)
+                continue
+            try:
+                await asyncio.wait_for(self._news.wait(), self._queue.wait(time.monotonic()))
+            except TimeoutError:
+                pass
+
+    async def _look(self, utterance: Utterance) -> None:
+        client, name = utterance.key
+        pcm, finished, started = bytes(utterance.pcm), utterance.finished, time.monotonic()
+        try:
+            text = await asyncio.get_running_loop().run_in_executor(self._thread, self._transcribe, pcm)
+        except Exception:
+            log.exception("an utterance could not be transcribed")
+            self._queue.forget(utterance.key)
+            return self._fail(client, name, "transcription_failed", FAILED)
+        if finished:
+            return self._send(client, Transcript(utterance=name, text=text))
+        now = time.monotonic()
+        self._queue.looked(utterance, len(pcm), now - started, now)
+        if not utterance.finished:
+            self._send(client, Hypothesis(utterance=name, text=text))
+
+    def _fail(self, client: bytes, utterance: str, code: str, message: str) -> None:
+        self._send(client, NotTranscribed(utterance=utterance, code=code, message=message))
+
+
+async def serve(transcribe: Transcribe, address: str) -> None:
+    """Serve on a ZeroMQ address until cancelled."""
+    socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.bind(address)
+
+    def send(client: bytes, reply: HearingReply) -> None:
+        posting.add(asyncio.ensure_future(socket.send_multipart([client, encode(reply)])))  # done already: a ROUTER never waits
+        posting.difference_update([each for each in posting if each.done()])
+
+    posting: set[asyncio.Future[Any]] = set()
+    server = HearingServer(transcribe, send)
+    running = asyncio.ensure_future(server.run())
+    try:
+        while True:
+            client, data = await socket.recv_multipart()
+            try:
+                server.take(client, decode(data, HearingRequest))
+            except msgspec.DecodeError as error:
+                log.error("a client sent no message of ours: %s", error)
+    finally:
+        running.cancel()
+        socket.close()
+
+
+def main() -> None:
+    """Read the address, load the model, and serve."""
+    parser = argparse.ArgumentParser(description="The speech-to-text process; settings come from the environment.")
+    parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=Settings().log_level, format="%(asctime)s speech-to-text %(levelname)s %(message)s")
+    die_with_parent()
+    os.nice(5)  # as the engines: words can wait a moment, a packet of the media process cannot
+    from voxrtc.asr.moonshine import Moonshine
+
+    asyncio.run(serve(Moonshine(), arguments.listen))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""One thing that the person said: its item, and its words as they become known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Tell = Callable[..., None]  # type and fields of a server event
+EVENT = "conversation.item.input_audio_transcription"
+
+
+class Spoken:
+    """A turn's `asr.client.Reader`. Deltas are words that two hypotheses in a row agree on, so they can be appended."""
+
+    def __init__(self, id: str, tell: Tell, said: Callable[[str], None]) -> None:
+        self.id = id
+        self._tell, self._said = tell, said
+        self._committed = False
+        self._trouble: dict[str, Any] | None = None
+        self._last: list[str] = []  # words of the latest hypothesis
+        self._told = 0  # words
+
+    def commit(self) -> None:
+        """The item is in the conversation. Trouble that came before is told now."""
+        self._committed = True
+        if self._trouble:
+            self._tell(f"{EVENT}.failed", **self._place(), error=self._trouble)
+
+    def hypothesis(self, text: str) -> None:
+        words, before = text.split(), self._last
+        self._last = words
+        agreed = 0
+        while agreed < min(len(words), len(before)) and words[agreed] == before[agreed]:
+            agreed += 1
+        if agreed > self._told:
+            delta = " ".join(words[self._told : agreed])
+            self._tell(f"{EVENT}.delta", **self._place(), delta=f" {delta}" if self._told else delta)
+            self._told = agreed
+
+    def transcript(self, text: str) -> None:
+        self._tell(f"{EVENT}.completed", **self._place(), transcript=text)
+        if text:
+            self._said(text)
+
+    def unheard(self, code: str, message: str) -> None:
+        self._trouble = {"type": "server_error", "code": code, "message": message, "param": None}
+        if self._committed:
+            self.commit()
+
+    def _place(self) -> dict[str, Any]:
+        return {"item_id": self.id, "content_index": 0}
