@@ -187,7 +187,7 @@ async def test_without_speech_to_text_a_turn_fails_after_it_was_committed() -> N
     ("detection", "param"),
     [
         ({"type": "psychic"}, "session.audio.input.turn_detection"),
-        ({"type": "semantic_vad"}, "session.audio.input.turn_detection"),
+        ({"type": "semantic_vad", "eagerness": "frantic"}, "session.audio.input.turn_detection"),
         ({"type": "server_vad", "threshold": 7}, "session.audio.input.turn_detection.threshold"),
         ({"type": "server_vad", "silence_duration_ms": -1}, "session.audio.input.turn_detection.silence_duration_ms"),
         ("server_vad", "session.audio.input.turn_detection"),
@@ -200,3 +200,15 @@ async def test_a_setting_that_cannot_be_is_refused(detection: object, param: str
         said(stage)
     assert [error["param"].startswith(param) for error in stage.errors] == [True]
     assert len(stage.all("input_audio_buffer.committed")) == 1  # the old settings hold
+
+
+@pytest.mark.parametrize(("eagerness", "silence"), [({}, 800), ({"eagerness": "high"}, 500), ({"eagerness": "low"}, 1200)])
+async def test_semantic_turn_detection_is_taken_and_what_holds_is_told(eagerness: dict[str, str], silence: int) -> None:
+    """Stock clients ask for it unless told otherwise."""
+    async with Stage() as stage:
+        detection = {"type": "semantic_vad", **eagerness}
+        stage.do("session.update", session={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
+        await asyncio.sleep(0)
+    assert not stage.errors
+    told = stage.all("session.updated")[-1]["session"]["audio"]["input"]["turn_detection"]
+    assert (told["type"], told["silence_duration_ms"]) == ("server_vad", silence)

@@ -33,10 +33,18 @@ class AudioOutput(msgspec.Struct, frozen=True):
     voice: str | Voice | None = None
 
 
-class TurnDetection(msgspec.Struct, frozen=True):
-    """`server_vad`: a turn begins with speech and ends with silence."""
+PATIENCE = {"low": 1.2, "medium": 0.8, "auto": 0.8, "high": 0.5}  # seconds of silence, by how eager we are to answer
 
-    type: Literal["server_vad"]
+
+class TurnDetection(msgspec.Struct, frozen=True):
+    """`server_vad`: a turn begins with speech and ends with silence.
+
+    `semantic_vad`, which stock clients ask for unless told otherwise, is the same so far: nothing judges yet whether a sentence
+    is finished, so its `eagerness` says how long the silence must be. What holds is told in `session.updated`.
+    """
+
+    type: Literal["server_vad", "semantic_vad"]
+    eagerness: Literal["low", "medium", "auto", "high"] = "auto"
     threshold: Annotated[float, msgspec.Meta(ge=0.2, le=1.0)] = 0.5
     prefix_padding_ms: Annotated[int, msgspec.Meta(ge=0, le=5_000)] = 300
     silence_duration_ms: Annotated[int, msgspec.Meta(ge=100, le=10_000)] = 500
@@ -47,7 +55,7 @@ class TurnDetection(msgspec.Struct, frozen=True):
         return TurnSettings(
             threshold=self.threshold,
             prefix=self.prefix_padding_ms / 1000,
-            silence=self.silence_duration_ms / 1000,
+            silence=PATIENCE[self.eagerness] if self.type == "semantic_vad" else self.silence_duration_ms / 1000,
             respond=self.create_response,
             interrupt=self.interrupt_response,
         )
