@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from sentencepiece import SentencePieceProcessor
 
 from tests.parity import csm, decoders, mimi, orpheus, pocket, snac_decoder
 from tests.tiny import GOLDEN
@@ -40,18 +39,10 @@ def same(new: Path, old: Path) -> bool:
         return False
     if new.suffix == ".json":
         return json.loads(new.read_text()) == json.loads(old.read_text())
-    if new.suffix == ".model":
-        return pieces(new) == pieces(old)
     if new.suffix != ".safetensors":
         return new.read_bytes() == old.read_bytes()
     ours, theirs = load_file(new), load_file(old)
     return ours.keys() == theirs.keys() and all(close(ours[name], theirs[name]) for name in ours)
-
-
-def pieces(path: Path) -> list[tuple[str, float]]:
-    """Of a sentencepiece model, whose file also names the folder that it was made in."""
-    model = SentencePieceProcessor(str(path))
-    return [(model.id_to_piece(i), model.get_score(i)) for i in range(model.vocab_size())]
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> bool:

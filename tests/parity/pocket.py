@@ -5,6 +5,7 @@ Everything is seeded, so the same versions make the same files. `tests/speechlm/
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import shutil
@@ -111,14 +112,14 @@ class Noise:
 
 def train_tokenizer(folder: Path) -> None:
     """A sentencepiece model of the texts, and the same as a `tokenizer.json`."""
-    corpus = folder / "corpus.txt"
-    corpus.write_text("\n".join(TEXTS * 4).replace("’", "'"))
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(corpus), model_prefix=str(folder / "tokenizer"), vocab_size=VOCABULARY,
-        byte_fallback=False, normalization_rule_name="identity", num_threads=1, minloglevel=2,
-    )  # fmt: skip
-    for rest in (corpus, folder / "tokenizer.vocab"):
-        rest.unlink()
+    with contextlib.chdir(folder):  # since the model's file tells the names of its own and of the corpus
+        Path("corpus.txt").write_text("\n".join(TEXTS * 4).replace("’", "'"))
+        sentencepiece.SentencePieceTrainer.train(
+            input="corpus.txt", model_prefix="tokenizer", vocab_size=VOCABULARY,
+            byte_fallback=False, normalization_rule_name="identity", num_threads=1, minloglevel=2,
+        )  # fmt: skip
+    for rest in ("corpus.txt", "tokenizer.vocab"):
+        (folder / rest).unlink()
     pieces = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
     assert pieces.vocab_size() == VOCABULARY, pieces.vocab_size()
     vocabulary = [(pieces.id_to_piece(i), pieces.get_score(i)) for i in range(VOCABULARY)]
