@@ -63,7 +63,7 @@ async def serving(transcribe: Callable[[bytes], str], folder: Path) -> AsyncIter
 
 async def connected(client: HearingClient) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not client._connected:
+        while not client._connection.connected:
             await asyncio.sleep(0.01)
 
 

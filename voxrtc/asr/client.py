@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Protocol
 
-import zmq
-import zmq.asyncio
-from zmq.utils.monitor import recv_monitor_message
-
-from voxrtc.engine.transport import CONNECTION, dealer
+from voxrtc.engine.transport import Connection
 from voxrtc.messages import (
     Finish,
     Forget,
@@ -19,8 +14,6 @@ from voxrtc.messages import (
     Hypothesis,
     NotTranscribed,
     Transcript,
-    decode,
-    encode,
 )
 
 LOST = "Speech to text has stopped and is being restarted. Please say it again in a few seconds."
@@ -59,16 +52,12 @@ class HearingClient:
     """`Transcriber` in another process. Make and use it on one running event loop; it finds a restarted process by itself."""
 
     def __init__(self, address: str) -> None:
-        self._socket = dealer()
-        monitor = self._socket.get_monitor_socket(CONNECTION)
-        self._socket.connect(address)
-        self._connected = False
         self._readers: dict[str, Reader] = {}
-        self._tasks = [asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._watch(monitor))]
+        self._connection = Connection(address, HearingReply, self._tell, self._changed)
 
     def begin(self, utterance: str, reader: Reader, pcm: bytes) -> None:
         self._readers[utterance] = reader
-        if self._connected:
+        if self._connection.connected:
             self._send(Hear(utterance=utterance, pcm=pcm, first=True))
         else:
             self._lose(utterance)
@@ -84,21 +73,11 @@ class HearingClient:
         self._readers.pop(utterance, None)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        self._socket.disable_monitor()
-        self._socket.close()
+        await self._connection.close()
 
     def _send(self, request: HearingRequest) -> None:
-        if request.utterance not in self._readers:
-            return
-        sent = asyncio.ensure_future(self._socket.send(encode(request), zmq.NOBLOCK))  # done already: it goes now or never
-        if sent.done() and sent.exception():
+        if request.utterance in self._readers and not self._connection.send(request):
             self._lose(request.utterance)
-
-    async def _receive(self) -> None:
-        while True:
-            self._tell(decode(await self._socket.recv(), HearingReply))
 
     def _tell(self, reply: HearingReply) -> None:
         if isinstance(reply, Hypothesis):
@@ -111,13 +90,10 @@ class HearingClient:
                 case NotTranscribed():
                     reader.unheard(reply.code, reply.message)
 
-    async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
-        while True:
-            event = (await recv_monitor_message(monitor))["event"]
-            self._connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
-            if not self._connected:
-                for utterance in list(self._readers):
-                    self._lose(utterance)
+    def _changed(self, connected: bool) -> None:
+        if not connected:
+            for utterance in list(self._readers):
+                self._lose(utterance)
 
     def _lose(self, utterance: str) -> None:
         if reader := self._readers.pop(utterance, None):

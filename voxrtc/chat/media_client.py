@@ -6,11 +6,7 @@ import asyncio
 import itertools
 from collections import defaultdict
 
-import zmq
-import zmq.asyncio
-from zmq.utils.monitor import recv_monitor_message
-
-from voxrtc.engine.transport import CONNECTION, dealer
+from voxrtc.engine.transport import Connection
 from voxrtc.messages import (
     Answer,
     GetMediaStats,
@@ -21,8 +17,6 @@ from voxrtc.messages import (
     MediaStats,
     Offer,
     Refused,
-    decode,
-    encode,
 )
 
 STOPPED = "The media process stopped; it is being restarted. Please try again in a few seconds."
@@ -41,14 +35,11 @@ class MediaClient:
     """Offers in, answers out. Make and use it on one running event loop; it finds a restarted process by itself."""
 
     def __init__(self, address: str) -> None:
-        self._socket = dealer()
-        monitor = self._socket.get_monitor_socket(CONNECTION)
-        self._socket.connect(address)
         self._connected = asyncio.Event()
         # By question; two may hang the same call up at once, and the first answer is for both.
         self._open: defaultdict[str, list[asyncio.Future[MediaReply]]] = defaultdict(list)
         self._numbers = itertools.count()
-        self._tasks = [asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._watch(monitor))]
+        self._connection = Connection(address, MediaReply, self._take, self._changed)
 
     async def answer(self, offer: Offer) -> Answer:
         """Set a call up. Raises `CallRefused`."""
@@ -75,11 +66,8 @@ class MediaClient:
         await self._connected.wait()
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
         self._lose()
-        self._socket.disable_monitor()
-        self._socket.close()
+        await self._connection.close()
 
     async def _ask(self, request: MediaRequest) -> MediaReply:
         if not self._connected.is_set():
@@ -88,11 +76,10 @@ class MediaClient:
         future = asyncio.get_running_loop().create_future()
         self._open[key].append(future)
         try:
-            await self._socket.send(encode(request), zmq.NOBLOCK)
+            if not self._connection.send(request):
+                self._connected.clear()  # before the monitor says so
+                raise _gone(STOPPED)
             return await asyncio.wait_for(future, ANSWER_WITHIN)
-        except zmq.Again:
-            self._connected.clear()  # before the monitor says so
-            raise _gone(STOPPED) from None
         except TimeoutError:
             raise _gone(f"The media process did not answer within {ANSWER_WITHIN:.0f} s. Please try again.") from None
         finally:
@@ -100,21 +87,17 @@ class MediaClient:
             if not self._open[key]:
                 del self._open[key]
 
-    async def _receive(self) -> None:
-        while True:
-            reply: MediaReply = decode(await self._socket.recv(), MediaReply)
-            for future in self._open.get(f"{_QUESTIONS[type(reply)]} {reply.call}", ()):
-                if not future.done():
-                    future.set_result(reply)
+    def _take(self, reply: MediaReply) -> None:
+        for future in self._open.get(f"{_QUESTIONS[type(reply)]} {reply.call}", ()):
+            if not future.done():
+                future.set_result(reply)
 
-    async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
-        while True:
-            event = (await recv_monitor_message(monitor))["event"]
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._connected.set()
-            else:
-                self._connected.clear()
-                self._lose()
+    def _changed(self, connected: bool) -> None:
+        if connected:
+            self._connected.set()
+        else:
+            self._connected.clear()
+            self._lose()
 
     def _lose(self) -> None:
         for future in itertools.chain.from_iterable(self._open.values()):

@@ -1,16 +1,17 @@
-"""The ZeroMQ transport to an engine process. No torch here: the web and the media process hold this."""
+"""ZeroMQ connections to other processes of the program, and an engine's transport. No torch here: web and media hold this."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import zmq
 import zmq.asyncio
 from zmq.utils.monitor import recv_monitor_message
 
 from voxrtc.engine.client import EngineLost
-from voxrtc.messages import EngineReply, EngineRequest, Watch, decode, encode
+from voxrtc.messages import EngineReply, EngineRequest, Message, Watch, decode, encode
 
 CONNECTION = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED  # what to watch a `dealer` for
 
@@ -27,26 +28,25 @@ def dealer() -> zmq.asyncio.Socket:
     return socket
 
 
-class ZmqTransport:
-    """`engine.client.Transport` to an engine process. Connects by itself again when the process is restarted."""
+class Connection:
+    """A `dealer` to an address: messages out, replies of one kind in, and word of the other side's coming and going.
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    Make and use it on one running event loop; it connects by itself again when the other process is restarted.
+    """
+
+    def __init__(self, address: str, kind: Any, on_reply: Callable[[Any], None], on_change: Callable[[bool], None]) -> None:
+        """`kind` is what `messages.decode` is to make of replies; `on_change` is told whether somebody is there."""
+        self.connected = False
+        self._kind, self._on_reply, self._on_change = kind, on_reply, on_change
         self._socket = dealer()
-        self._connected = False
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None:
         monitor = self._socket.get_monitor_socket(CONNECTION)
-        self._socket.connect(self._address)
-        self._tasks = [asyncio.ensure_future(self._receive(on_reply)), asyncio.ensure_future(self._watch(monitor, on_lost))]
+        self._socket.connect(address)
+        self._tasks = [asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._watch(monitor))]
 
-    def send(self, request: EngineRequest) -> None:
-        if not self._connected:
-            raise EngineLost("The speech engine is starting. Please try again in a few seconds.")
-        sent = asyncio.ensure_future(self._socket.send(encode(request), zmq.NOBLOCK))  # done already: it goes now or never
-        if sent.done() and sent.exception():
-            raise EngineLost("The speech engine has just stopped. Please try again in a few seconds.")
+    def send(self, message: Message) -> bool:
+        """Whether it could be sent. Never blocks."""
+        sent = asyncio.ensure_future(self._socket.send(encode(message), zmq.NOBLOCK))  # done already: it goes now or never
+        return not (sent.done() and sent.exception())
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -54,15 +54,35 @@ class ZmqTransport:
         self._socket.disable_monitor()
         self._socket.close()
 
-    async def _receive(self, on_reply: Callable[[EngineReply], None]) -> None:
+    async def _receive(self) -> None:
         while True:
-            on_reply(decode(await self._socket.recv(), EngineReply))
+            self._on_reply(decode(await self._socket.recv(), self._kind))
 
-    async def _watch(self, monitor: zmq.asyncio.Socket, on_lost: Callable[[], None]) -> None:
+    async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
         while True:
             event = (await recv_monitor_message(monitor))["event"]
-            self._connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
-            if self._connected:
-                self.send(Watch())
-            else:
-                on_lost()
+            self.connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            self._on_change(self.connected)
+
+
+class ZmqTransport:
+    """`engine.client.Transport` to an engine process. Connects by itself again when the process is restarted."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._connection: Connection | None = None
+
+    def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None:
+        self._connection = Connection(
+            self._address, EngineReply, on_reply, lambda connected: self.send(Watch()) if connected else on_lost()
+        )
+
+    def send(self, request: EngineRequest) -> None:
+        if self._connection is None or not self._connection.connected:
+            raise EngineLost("The speech engine is starting. Please try again in a few seconds.")
+        if not self._connection.send(request):
+            raise EngineLost("The speech engine has just stopped. Please try again in a few seconds.")
+
+    async def close(self) -> None:
+        if self._connection:
+            await self._connection.close()
