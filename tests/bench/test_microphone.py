@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from voxrtc.bench import microphone
+from voxrtc.bench.beside import KINDS
 from voxrtc.bench.microphone import Result, run, table
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", microphone.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_one_talker(kind: str) -> None:
     result = run(kind, peers=1, seconds=2)
     assert 0 < result.delay_ms < 500

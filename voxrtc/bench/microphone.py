@@ -25,6 +25,8 @@ from aiortc.mediastreams import MediaStreamError
 from av import AudioResampler
 from av.packet import Packet
 
+from voxrtc.bench import beside
+from voxrtc.bench.beside import in_turn
 from voxrtc.bench.rtc import SPAWN, await_reply, end
 from voxrtc.chat.media import serve
 from voxrtc.chat.media_client import MediaClient
@@ -37,7 +39,6 @@ from voxrtc.rtc.playout import Frame
 from voxrtc.rtc.sound import FRAME, FRAME_SECONDS, Samples
 from voxrtc.rtc.sound import RATE as RTP_RATE
 
-KINDS = ("voxrtc", "aiortc")
 FRAMES = 50  # in a second, which is repeated; the second half is the tone
 LOUD = 2_000
 SETTLE = 1.0  # seconds
@@ -230,19 +231,15 @@ def _ask(server: Connection) -> tuple[float, dict[str, list[float]]]:
     return reply
 
 
+FIGURES: dict[str, Callable[[Result], float]] = {
+    "CPU ms per peer-second": lambda result: result.cpu_ms_per_peer_second,
+    "delay, ms": lambda result: result.delay_ms,
+}
+
+
 def table(results: dict[str, list[Result]]) -> str:
-    """Medians and their spread, and ours as a share of stock."""
-    read: dict[str, Callable[[Result], float]] = {
-        "CPU ms per peer-second": lambda result: result.cpu_ms_per_peer_second,
-        "delay, ms": lambda result: result.delay_ms,
-    }
-    lines = [f"{'':30}{'voxrtc':>24}{'stock aiortc':>24}{'ratio':>8}"]
-    for label, value in read.items():
-        values = {kind: [value(result) for result in results[kind]] for kind in KINDS}
-        middle = {kind: statistics.median(values[kind]) for kind in KINDS}
-        cells = [f"{middle[kind]:.2f} ({min(values[kind]):.2f}-{max(values[kind]):.2f})" for kind in KINDS]
-        lines.append(f"{label:30}{cells[0]:>24}{cells[1]:>24}{middle['voxrtc'] / middle['aiortc']:>8.2f}")
-    return "\n".join(lines)
+    """See `beside.table`."""
+    return beside.table(results, FIGURES)
 
 
 def main(arguments: list[str]) -> None:
@@ -252,9 +249,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seconds", type=float, default=8, help="measured in each run")
     parser.add_argument("--runs", type=int, default=3, help="of each kind")
     options = parser.parse_args(arguments)
-    results: dict[str, list[Result]] = {kind: [] for kind in KINDS}
-    for _ in range(options.runs):
-        for kind in KINDS:
-            results[kind].append(run(kind, options.peers, options.seconds))
+    results = in_turn(lambda kind: run(kind, options.peers, options.seconds), options.runs)
     print(f"{options.peers} talkers, {options.runs} runs of {options.seconds:.0f} s each; median (lowest-highest)")
     print(table(results))

@@ -17,6 +17,7 @@ import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -27,7 +28,9 @@ import zmq
 import zmq.asyncio
 from aiortc import RTCPeerConnection, RTCSessionDescription
 
+from voxrtc.bench import beside
 from voxrtc.bench.baselines.stock_aiortc import StockServer
+from voxrtc.bench.beside import KINDS, in_turn
 from voxrtc.chat import media
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import (
@@ -49,7 +52,6 @@ from voxrtc.rtc.sound import FRAME_SECONDS
 from voxrtc.settings import Settings
 
 SPAWN = multiprocessing.get_context("spawn")
-KINDS = ("voxrtc", "aiortc")
 CHUNK = 0.1  # seconds of tone in a message of the engine
 SETTLE = 1.0  # seconds between the last connection and the measurement
 TONE = ModelInfo(
@@ -269,20 +271,17 @@ def end(process: SpawnProcess) -> None:
     process.join(5)
 
 
+FIGURES: dict[str, Callable[[Result], float]] = {
+    "CPU ms per peer-second": lambda result: result.cpu_ms_per_peer_second,
+    "delivered / real time": lambda result: result.delivered,
+    "p99 packet gap, ms": lambda result: result.p99_gap_ms,
+    "offer -> first packet, ms": lambda result: result.first_packet_ms,
+}
+
+
 def table(results: dict[str, list[Result]]) -> str:
-    """Medians, their spread over the runs, and ours as a share of stock."""
-    lines = [f"{'':30}{'voxrtc':>24}{'stock aiortc':>24}{'ratio':>8}"]
-    for name, label in (
-        ("cpu_ms_per_peer_second", "CPU ms per peer-second"),
-        ("delivered", "delivered / real time"),
-        ("p99_gap_ms", "p99 packet gap, ms"),
-        ("first_packet_ms", "offer -> first packet, ms"),
-    ):
-        values = {kind: [getattr(result, name) for result in results[kind]] for kind in KINDS}
-        medians = {kind: statistics.median(values[kind]) for kind in KINDS}
-        cells = [f"{medians[kind]:.2f} ({min(values[kind]):.2f}-{max(values[kind]):.2f})" for kind in KINDS]
-        lines.append(f"{label:30}{cells[0]:>24}{cells[1]:>24}{medians['voxrtc'] / medians['aiortc']:>8.2f}")
-    return "\n".join(lines)
+    """See `beside.table`."""
+    return beside.table(results, FIGURES)
 
 
 def main(arguments: list[str]) -> None:
@@ -293,10 +292,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--runs", type=int, default=3, help="of each kind")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    results: dict[str, list[Result]] = {kind: [] for kind in KINDS}
-    for _ in range(options.runs):
-        for kind in KINDS:
-            results[kind].append(run(kind, options.peers, options.seconds))
+    results = in_turn(lambda kind: run(kind, options.peers, options.seconds), options.runs)
     if options.json:
         print(
             json.dumps(

@@ -288,7 +288,7 @@ def main(arguments: list[str]) -> None:
             policy: {"goodput": rate, "chunks": size} for policy, (rate, size) in {**found, "one_at_a_time": alone}.items()
         } | {"limit": {"goodput": limit(table), "chunks": None}}
         if not options.json:
-            rivals, most = max(found["fifo"][0], found["two_phase"][0]), limit(table)
+            rivals, most = max(found["fifo"][0], found["two_phase"][0]), results[name]["limit"]["goodput"]
             shown = "  ".join(f"{policy} {rate['goodput']:6.2f}" for policy, rate in results[name].items())
             print(
                 f"{name:16} {shown}  playout / best other {found['playout'][0] / max(rivals, 1e-9):.2f}"
