@@ -39,12 +39,15 @@ def _bytes(text: str) -> bytes:
 def _decode(file: bytes) -> np.ndarray:
     """The first sound in a file -> int16 [n], mono. What is longer than `LONGEST` is not decoded to its end."""
     parts: list[np.ndarray] = []
+    samples = 0
     resampler = av.AudioResampler("s16", "mono", SAMPLE_RATE)
     try:
         with av.open(io.BytesIO(file), metadata_errors="replace") as container:
             for frame in container.decode(audio=0):
-                parts += [part.to_ndarray()[0] for part in resampler.resample(frame)]
-                if sum(map(len, parts)) > LONGEST * SAMPLE_RATE:
+                new = [part.to_ndarray()[0] for part in resampler.resample(frame)]
+                parts += new
+                samples += sum(map(len, new))
+                if samples > LONGEST * SAMPLE_RATE:
                     raise _unfit(f"It is longer than {LONGEST:.0f} s. Please send a part of it.")
             parts += [part.to_ndarray()[0] for part in resampler.resample(None)]
     except (av.FFmpegError, IndexError, ValueError):
