@@ -23,7 +23,8 @@ from voxrtc.speechlm.base import Clip, InvalidRequest, Utterance
 from voxrtc.speechlm.pocket.config import PocketConfig, TextRules
 from voxrtc.speechlm.pocket.model import LONGEST_VOICE, Pocket
 from voxrtc.speechlm.pocket.released import released
-from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer
+from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer, read_tokenizer
+from voxrtc.speechlm.weights import WeightsError
 
 TEXTS = ["Hello there.", "The train to the coast leaves at ten.", "Yes.", "I am very well, thank you. It is a fine day."]
 
@@ -184,3 +185,9 @@ def test_the_open_checkpoint_has_no_encoder_of_voices() -> None:
     model.ready()
     with pytest.raises(InvalidRequest, match=r"kyutai/pocket-tts\."):
         model.clone(Clip(torch.ones(24_000), ""))
+
+
+def test_a_broken_tokenizer_is_told_by_name(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(WeightsError, match=r"tokenizer\.json cannot be read"):
+        read_tokenizer(tmp_path, 10)

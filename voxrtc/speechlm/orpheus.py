@@ -37,7 +37,7 @@ from voxrtc.speechlm.layers.attention import Attention
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig
 from voxrtc.speechlm.layers.linear import pack_all
 from voxrtc.speechlm.llama import decoder_config, decoder_table
-from voxrtc.speechlm.weights import WeightsError, load_module, read_folder, read_json
+from voxrtc.speechlm.weights import WeightsError, load_module, read_folder, read_json, read_tokenizer
 
 START_OF_HUMAN, END_OF_TEXT, END_OF_HUMAN, START_OF_AI, START_OF_SPEECH = 128259, 128009, 128260, 128261, 128257
 TEXT_IDS = 128256  # ids of Llama 3's own vocabulary; above are Orpheus's
@@ -141,10 +141,7 @@ class Orpheus(SpeechLM):
 
         `dtype` is that of the backbone; SNAC stays in float32. Raises `WeightsError`.
         """
-        try:
-            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except Exception as broken:  # the library raises nothing more precise
-            raise WeightsError(f"{folder / 'tokenizer.json'} cannot be read ({broken}). Fetch it again.") from broken
+        tokenizer = read_tokenizer(folder / "tokenizer.json")
         network, codec = Network.load(folder, dtype).to(device), Snac.load(folder / "snac").to(device)
         network.pack()
         return cls(network, tokenizer, OrpheusDetokenizer(codec), voices)

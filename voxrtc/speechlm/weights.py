@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 SINGLE, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
@@ -33,6 +34,14 @@ def read_json(path: Path) -> dict[str, Any]:
         raise _missing(path) from missing
     except ValueError as broken:
         raise WeightsError(f"{path} is not JSON ({broken}). Fetch it again.") from broken
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """A `tokenizer.json`. Raises `WeightsError`."""
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as broken:  # the library raises nothing more precise
+        raise WeightsError(f"{path} cannot be read ({broken}). Fetch it again.") from broken
 
 
 def read_folder(folder: Path, dtype: torch.dtype = torch.float32, index: str = INDEX) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from voxrtc.speechlm.base import Turn
-from voxrtc.speechlm.weights import WeightsError
+from voxrtc.speechlm.weights import WeightsError, read_tokenizer
 
 BEGIN, END = "<|begin_of_text|>", "<|end_of_text|>"
 
@@ -44,10 +44,7 @@ class Writer:
     def load(cls, folder: Path, books: int, texts: int) -> Writer:
         """With `tokenizer.json` of a folder, for a model of so many text tokens. Raises `WeightsError`."""
         path = folder / "tokenizer.json"
-        try:
-            tokenizer = Tokenizer.from_file(str(path))
-        except Exception as broken:  # the library raises nothing more precise
-            raise WeightsError(f"{path} cannot be read ({broken}). Fetch it again.") from broken
+        tokenizer = read_tokenizer(path)
         marks = [tokenizer.token_to_id(mark) for mark in (BEGIN, END)]
         if None in marks or tokenizer.get_vocab_size() > texts:
             raise WeightsError(f"{path} is not the tokenizer of this model. Fetch it again.")

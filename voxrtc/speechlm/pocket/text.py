@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from voxrtc.speechlm import weights
 from voxrtc.speechlm.base import InvalidRequest
 from voxrtc.speechlm.pocket.config import TextRules
 from voxrtc.speechlm.pocket.released import BORROWED
@@ -48,9 +49,7 @@ def read_tokenizer(folder: Path, vocabulary: int) -> Tokenizer:
     if file is None:
         raise WeightsError(f"{kinds[-2]} is missing, and so is {kinds[-1].name}. Check the model's folder.")
     if file.suffix == ".json":
-        from tokenizers import Tokenizer as Json
-
-        reader = Json.from_file(str(file))
+        reader = weights.read_tokenizer(file)
         size, tokenizer = reader.get_vocab_size(), lambda text: reader.encode(text).ids
     else:
         from sentencepiece import SentencePieceProcessor
