@@ -21,8 +21,9 @@ import zmq.asyncio
 from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import choose
+from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.events import EventError
-from voxrtc.chat.reply import ChatEndpoint, Replier
+from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector

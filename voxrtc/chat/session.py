@@ -16,7 +16,7 @@ from voxrtc.chat import events
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.events import EventError
 from voxrtc.chat.input_buffer import InputBuffer
-from voxrtc.chat.reply import Replier, Said, in_clauses
+from voxrtc.chat.reply import Ask, Replier, Said, ToolCall, in_clauses
 from voxrtc.chat.response import Response
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.engine.fleet import Fleet
@@ -201,7 +201,7 @@ class Session:
         self._active = self._heard[response.id] = response
         response.start(self._engines, self.line.track, self._generated)
 
-    def _pieces(self, settings: events.ResponseSettings) -> AsyncGenerator[str, None]:
+    def _pieces(self, settings: events.ResponseSettings) -> AsyncGenerator[str | ToolCall, None]:
         """What to speak: given words, or a reply. From the response's own input, else from the conversation."""
         if settings.input is not None:
             talk = [_said(item, _text(item, "response.input")) for item in settings.input]
@@ -214,7 +214,7 @@ class Session:
             raise EventError("nothing_to_say", "There is no user message to speak: create an item with input_text.")
         if self._replier is None:
             return _once(asked[-1])
-        return in_clauses(self._replier.reply([Said("system", self._instructions), *talk]))
+        return in_clauses(self._replier.reply(Ask([Said("system", self._instructions), *talk])))
 
     def _remember(self, said: Said) -> None:
         self._talk.append(said)
