@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,8 +23,8 @@ from tests.serving import serving
 from tests.speech import SAID, recorded
 
 RATE = 48_000
-SILENT_WITHIN = 300  # ms from the onset of speech; Chromium's stages on this side of the network are in it
-INTERRUPTIONS = 3
+SILENT_WITHIN = (200, 300)  # ms from the onset of speech, median and p95; Chromium's stages on this side are in it
+INTERRUPTIONS = int(os.environ.get("VOXRTC_INTERRUPTIONS", "3"))
 
 
 def silence(seconds: float) -> np.ndarray:
@@ -79,8 +80,8 @@ def test_noise_is_not_taken_for_speech(playwright: Playwright, server: httpx.Cli
 
 
 def test_speech_silences_the_voice(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
-    """At once, each time; and the next sentence is heard again."""
-    times = [part for _ in range(INTERRUPTIONS) for part in (silence(7), voice("stop"))]
+    """At once, each time; and the next sentence is heard again, from its first word on. `make interruptions` does 30."""
+    times = [part for _ in range(INTERRUPTIONS) for part in (silence(6), voice("stop"))]
     with talking(playwright, server, tmp_path / "stop.wav", *times) as desk:
         desk.talk()
         desk.page.wait_for_function("voxrtc.microphone")
@@ -93,10 +94,28 @@ def test_speech_silences_the_voice(playwright: Playwright, server: httpx.Client,
             desk.await_lines(number + 1)
             within.append(desk.page.evaluate("recorder.silencedWithin()"))
             assert desk.await_lines(number + 1, "voice")
-        print(f"speech onset -> last audible sample: {[round(each) for each in within]} ms")
-        assert np.median(within) <= SILENT_WITHIN, within
+        median, late = np.percentile(within, [50, 95])
+        print(f"speech onset -> last audible sample: median {median:.0f}, p95 {late:.0f} ms;", *map(round, within))
+        assert median <= SILENT_WITHIN[0] and (INTERRUPTIONS < 20 or late <= SILENT_WITHIN[1]), within
         desk.talk()  # off: nobody interrupts any more
-        desk.hear("And now something else.")
+        heard = ear.transcribe(ear.prepare(*desk.hear(SAID["boat"])))
+        assert ear.wer([SAID["boat"]], [heard]) <= 0.1 and heard.startswith("The small"), heard
+
+
+def test_a_held_voice_is_silent_at_once_and_goes_on_when_resumed(desk: Desk) -> None:
+    """In the page alone: the server, which knows nothing of it, goes on sending."""
+    page = desk.page
+    desk.speak(LONG)
+    desk.await_sound()
+    page.evaluate("window.speaking = voxrtc.lines.at(-1).id")
+    spoken_to = "wire.say({ type: 'input_audio_buffer.speech_started', item_id: 'mhmm' })"
+    assert page.evaluate(f"recorder.audibleAfter(() => {spoken_to}, 500)") <= 150
+    assert desk.state == "speaking"
+    page.evaluate("wire.say({ type: 'voxrtc.held', response_id: speaking })")
+    desk.take()
+    page.evaluate("wire.say({ type: 'voxrtc.resumed', response_id: speaking })")
+    desk.await_sound()
+    page.get_by_role("button", name="Stop").click()
 
 
 def test_a_microphone_switched_off_hears_nothing(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
