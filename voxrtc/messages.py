@@ -251,10 +251,18 @@ class Hear(Message):
     first: bool = False
 
 
-class Finish(Message):
-    """Nothing of the utterance follows: its `Transcript` is due. Unknown ones are ignored, here and in `Hear`."""
+class Look(Message):
+    """The speaker pauses: a `Hypothesis` of all that was sent is due, ahead of others'. Unknown ones are ignored, here too."""
 
     utterance: str
+
+
+class Finish(Message):
+    """Nothing of the utterance follows: its `Transcript` is due. `speech` bytes of it have speech in them, the rest is silence:
+    a hypothesis of so much is as good. Unknown ones are ignored, here and in `Hear`."""
+
+    utterance: str
+    speech: int
 
 
 class Forget(Message):
@@ -264,10 +272,13 @@ class Forget(Message):
 
 
 class Hypothesis(Message):
-    """What the utterance says as far as it was heard; later ones may say otherwise."""
+    """What the first `heard` bytes of the utterance say; later ones may say otherwise. `over` is how probably the speaker
+    has finished, where a `Look` asked for it."""
 
     utterance: str
     text: str
+    heard: int
+    over: float | None = None
 
 
 class Transcript(Message):
@@ -285,7 +296,7 @@ class NotTranscribed(Message):
     message: str
 
 
-HearingRequest = Hear | Finish | Forget
+HearingRequest = Hear | Look | Finish | Forget
 HearingReply = Hypothesis | Transcript | NotTranscribed
 
 # --- between the web and the media process ---------------------------------------------------------------------------

@@ -170,6 +170,8 @@ export class Talker extends EventTarget {
     else if (event.type === "response.done" && event.response.id === turn?.response) this.#done(event.response);
     else if (event.type === "voxrtc.queue" && ours) this.#queued(event);
     else if (event.type === "voxrtc.timing" && ours) this.#mark({ server: event });
+    else if (event.type === "voxrtc.held" && ours) this.speaker.hush();
+    else if (event.type === "voxrtc.resumed" && ours) this.#resume();
     else if (event.type === "input_audio_buffer.speech_started") this.#spokenTo();
     else if (event.type === "input_audio_buffer.speech_stopped") (this.hearing = false), this.#tell();
     else if (event.type === "output_audio_buffer.started" && ours) this.#started(turn);
@@ -206,6 +208,13 @@ export class Talker extends EventTarget {
     const interrupted = this.#turn?.marks.sent !== undefined;
     if (interrupted) this.speaker.hush();
     if (interrupted || !this.#turn) this.#finish();
+  }
+
+  /** What interrupted was nothing: the sound goes on. */
+  async #resume() {
+    const turn = this.#turn;
+    const delay = await this.#buffered();
+    if (turn === this.#turn) this.speaker.lift((delay || USUAL_DELAY) / 1000);
   }
 
   async #started(turn) {

@@ -8,15 +8,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.speech import recorded
-from voxrtc.chat.turns import HYSTERESIS, LONGEST, ONSET, Started, Stopped, Turns, TurnSettings
+from voxrtc.chat.turns import (
+    EAGERNESS,
+    HYSTERESIS,
+    LASTING,
+    LONGEST,
+    ONSET,
+    PAUSE,
+    Eagerness,
+    Lasted,
+    Paused,
+    Started,
+    Stopped,
+    Turns,
+    TurnSettings,
+)
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS, RATE
 from voxrtc.rtc.sound import Samples
 
-Event = tuple[float, Started | Stopped]  # when it was told
+Event = tuple[float, Started | Lasted | Paused | Stopped]  # when it was told
+SERVER_VAD = TurnSettings()
 
 
-def told(probabilities: list[float], settings: TurnSettings = TurnSettings()) -> list[Event]:  # noqa: B008
+def told(probabilities: list[float], settings: TurnSettings = SERVER_VAD) -> list[Event]:
+    """Beginnings and ends."""
+    return [each for each in all_told(probabilities, settings) if isinstance(each[1], Started | Stopped)]
+
+
+def all_told(probabilities: list[float], settings: TurnSettings = SERVER_VAD) -> list[Event]:
     turns, events = Turns(settings), []
     for number, probability in enumerate(probabilities):
         end = (number + 1) * BLOCK_SECONDS
@@ -84,6 +104,52 @@ def test_a_short_pause_does_not_end_a_turn() -> None:
 def test_a_turn_that_does_not_end_is_ended() -> None:
     kinds = [(type(event), round(now)) for now, event in told(SPEECH * blocks(LONGEST + 10))]
     assert kinds == [(Started, 0), (Stopped, round(LONGEST)), (Started, round(LONGEST))]
+
+
+def test_length_and_pauses_of_a_turn_are_told_once_each() -> None:
+    kinds = [(type(event), now) for now, event in all_told(SPEECH * 30 + SILENCE * 10 + SPEECH * 20 + SILENCE * 6)]
+    assert kinds == [
+        (Started, pytest.approx(ONSET)),
+        (Lasted, pytest.approx(LASTING)),
+        (Paused, pytest.approx(30 * BLOCK_SECONDS + PAUSE)),
+        (Paused, pytest.approx(60 * BLOCK_SECONDS + PAUSE)),
+    ]
+
+
+def test_only_speech_counts_for_its_length() -> None:
+    """Two coughs are no speech."""
+    assert Lasted not in [type(event) for _, event in all_told((SPEECH * 6 + SILENCE * 12) * 4)]
+    assert Lasted in [type(event) for _, event in all_told((SPEECH * 6 + SILENCE * 12) * 5)]
+
+
+def test_patience_is_for_one_silence() -> None:
+    turns, now = Turns(SERVER_VAD), 0.0
+
+    def hear(sound: list[float]) -> list[type]:
+        nonlocal now
+        events = []
+        for probability in sound:
+            now += BLOCK_SECONDS
+            if event := turns.hear(now - BLOCK_SECONDS, now, probability):
+                events.append(type(event))
+        return events
+
+    assert hear(SPEECH * 10 + SILENCE * 6) == [Started, Paused]
+    turns.wait(1.0)
+    assert hear(SILENCE * 20 + SPEECH) == []  # patient
+    assert hear(SILENCE * 17) == [Paused, Stopped]  # the settings' half a second again
+    hear(SPEECH * 10 + SILENCE * 6)
+    turns.wait(0.1)  # it is over already
+    assert hear(SILENCE) == [Stopped]
+
+
+@pytest.mark.parametrize("eagerness", EAGERNESS)
+def test_who_has_finished_is_waited_for_less(eagerness: Eagerness) -> None:
+    settings, patience = TurnSettings(eagerness=eagerness), EAGERNESS[eagerness]
+    waits = [settings.patience(over) for over in (1.0, 0.8, 0.5, 0.2, 0.0)]
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1], settings.patience(None)) == pytest.approx((patience.least, patience.most, patience.unknown))
+    assert {SERVER_VAD.patience(over) for over in (None, 0.0, 1.0)} == {0.5}
 
 
 # --- with silero-vad ---

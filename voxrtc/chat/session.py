@@ -124,10 +124,26 @@ class Session:
         del self._items[:-ITEMS]
         return previous
 
+    def hold(self) -> bool:
+        clock = self.line.track.clock
+        if clock is None and self._active is None:
+            return False
+        self.line.track.hold()
+        self._tell_hold("voxrtc.held")
+        return True
+
+    def resume(self) -> None:
+        self.line.track.resume()
+        self._tell_hold("voxrtc.resumed")
+
     def interrupt(self) -> None:
         if self._active:
             self._break_off(self._active, "turn_detected")
         self._clear()
+
+    def _tell_hold(self, type: str) -> None:
+        clock = self.line.track.clock
+        self.tell(type, response_id=clock.stream if clock else self._active.id if self._active else None)
 
     def said(self, text: str) -> None:
         if self._replier is None:

@@ -13,7 +13,8 @@ from aiortc.mediastreams import MediaStreamError
 from av.packet import Packet
 
 from voxrtc.rtc.opus import EXECUTOR, SILENCE, TIME_BASE, OpusEncoder, Resampler
-from voxrtc.rtc.playout import REFILL, Clock, Frame, Pacer, Playout, PlayoutListener
+from voxrtc.rtc.pacer import Pacer
+from voxrtc.rtc.playout import REFILL, Clock, Frame, Playout, PlayoutListener
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
 WAKE = RATE // 10  # room (samples) that wakes a waiting writer: 0.1 s, so that a full queue costs 10 wake-ups a second
@@ -109,6 +110,15 @@ class PlayoutTrack(MediaStreamTrack):
         clock = self._playout.flush()
         self._changed.set()
         return clock
+
+    def hold(self) -> None:
+        """Silence within a frame, until `resume` or `flush`; what is written meanwhile waits."""
+        self._playout.hold()
+
+    def resume(self) -> None:
+        """Go on where `hold` came, some 100 ms earlier: so much was still on its way to the ear."""
+        self._playout.resume()
+        self._encode_ahead()
 
     # --- an utterance's side ---
 
