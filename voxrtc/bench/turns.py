@@ -160,10 +160,9 @@ class Listener:
         if type == "input_audio_buffer.speech_stopped":
             self.ends.append(self._ears.now)
 
-    def insert(self, id: str, after: str | None) -> str | None:
-        return None
+    def committed(self, id: str) -> None: ...
 
-    def said(self, text: str) -> None:
+    def said(self, id: str, transcript: str | None) -> None:
         self.words.append(self._ears.now)
 
     def hold(self) -> bool:

@@ -19,14 +19,14 @@ LEAST = 0.1  # seconds that can be committed
 VERDICT = 1.2  # seconds of silence in which words may still tell an interruption from a backchannel
 
 
-class Conversation(Protocol):
+class Listener(Protocol):
     """What the buffer needs of its session."""
 
     def tell(self, type: str, **fields: Any) -> None:
         """Send a server event."""
 
-    def insert(self, id: str, after: str | None) -> str | None:
-        """Put an item after another (None: at the end); returns the id before it."""
+    def committed(self, id: str) -> None:
+        """A turn is over: it becomes the conversation's last item."""
 
     def hold(self) -> bool:
         """The person may be about to interrupt: be silent for now. False when there is nothing to silence."""
@@ -37,8 +37,8 @@ class Conversation(Protocol):
     def interrupt(self) -> None:
         """The person has begun to speak, and may interrupt."""
 
-    def said(self, text: str) -> None:
-        """The words of a turn."""
+    def said(self, id: str, transcript: str | None) -> None:
+        """The words of a committed turn; "": there were none; None: nobody could tell."""
 
 
 class InputBuffer:
@@ -52,12 +52,12 @@ class InputBuffer:
 
     def __init__(
         self,
-        conversation: Conversation,
+        listener: Listener,
         transcriber: Transcriber,
         detect: Callable[[Samples], float],
         settings: TurnSettings | None,
     ) -> None:
-        self._conversation, self._transcriber, self._detect = conversation, transcriber, detect
+        self._listener, self._transcriber, self._detect = listener, transcriber, detect
         self._blocks = 0  # heard
         self._turn: Spoken | None = None
         self._perhaps = False  # the open turn may be none
@@ -116,7 +116,14 @@ class InputBuffer:
         self._before.clear()
         if self._turns:
             self._turns.stop(self._now)
-        self._conversation.tell("input_audio_buffer.cleared")
+        self._listener.tell("input_audio_buffer.cleared")
+
+    def transcribe(self, id: str, pcm: bytes, said: Callable[[str, str | None], None]) -> None:
+        """The words of a sound (16 kHz) that the client has given as an item of the conversation: nothing follows upon them."""
+        spoken = Spoken(id, self._listener.tell, said, self._guessed)
+        self._transcriber.begin(id, spoken, pcm)
+        spoken.commit()
+        self._transcriber.finish(id, len(pcm))
 
     def drop(self) -> None:
         """Forget the open turn."""
@@ -124,7 +131,7 @@ class InputBuffer:
             self._transcriber.forget(self._turn.id)
         if self._perhaps:
             self._perhaps = False
-            self._conversation.resume()
+            self._listener.resume()
         self._turn = None
 
     def describe(self, answered: bool) -> dict[str, Any]:
@@ -152,16 +159,16 @@ class InputBuffer:
         assert self.settings
         self._begin(round((self._now - at) / BLOCK_SECONDS))
         self._at = at
-        self._perhaps = self.settings.interrupt and self._conversation.hold()
+        self._perhaps = self.settings.interrupt and self._listener.hold()
         if not self._perhaps:
             self._tell_start()
 
     def _tell_start(self) -> None:
         assert self._turn and self.settings
         self._turn.announce()
-        self._conversation.tell("input_audio_buffer.speech_started", audio_start_ms=_ms(self._at), item_id=self._turn.id)
+        self._listener.tell("input_audio_buffer.speech_started", audio_start_ms=_ms(self._at), item_id=self._turn.id)
         if self.settings.interrupt:
-            self._conversation.interrupt()
+            self._listener.interrupt()
 
     def _announce(self) -> None:
         """The open turn is one."""
@@ -189,12 +196,12 @@ class InputBuffer:
         assert self._turn
         if self._perhaps:  # too short, and nobody knows the words
             return self.drop()
-        self._conversation.tell("input_audio_buffer.speech_stopped", audio_end_ms=_ms(at), item_id=self._turn.id)
+        self._listener.tell("input_audio_buffer.speech_stopped", audio_end_ms=_ms(at), item_id=self._turn.id)
         self._end(self._turn)
 
     def _begin(self, blocks: int) -> Spoken:
         """A turn, of the last `blocks` so far."""
-        self._turn = Spoken(events.new_id("item"), self._conversation.tell, self._conversation.said, self._guessed)
+        self._turn = Spoken(events.new_id("item"), self._listener.tell, self._listener.said, self._guessed)
         pcm = b"".join(list(self._before)[-blocks:])
         self._given = self._speech = len(pcm)
         self._transcriber.begin(self._turn.id, self._turn, pcm)
@@ -203,11 +210,7 @@ class InputBuffer:
 
     def _end(self, turn: Spoken) -> None:
         self._turn = None
-        previous = self._conversation.insert(turn.id, None)
-        self._conversation.tell("input_audio_buffer.committed", previous_item_id=previous, item_id=turn.id)
-        item = events.message_item(turn.id, "user", "completed", [{"type": "input_audio", "transcript": None}])
-        self._conversation.tell("conversation.item.added", previous_item_id=previous, item=item)
-        self._conversation.tell("conversation.item.done", previous_item_id=previous, item=item)
+        self._listener.committed(turn.id)
         turn.commit()
         self._transcriber.finish(turn.id, self._speech)
 

@@ -16,7 +16,7 @@ class Spoken:
     The client hears of it from `announce` on; until then it may turn out to be no turn.
     """
 
-    def __init__(self, id: str, tell: Tell, said: Callable[[str], None], guessed: Guessed) -> None:
+    def __init__(self, id: str, tell: Tell, said: Callable[[str, str | None], None], guessed: Guessed) -> None:
         self.id = id
         self._tell, self._said, self._guessed = tell, said, guessed
         self._announced = self._committed = False
@@ -33,6 +33,7 @@ class Spoken:
         self._committed = True
         if self._trouble:
             self._tell(f"{EVENT}.failed", **self._place(), error=self._trouble)
+            self._said(self.id, None)
 
     def hypothesis(self, text: str, heard: int, over: float | None) -> None:
         if over is not None:
@@ -49,8 +50,7 @@ class Spoken:
 
     def transcript(self, text: str) -> None:
         self._tell(f"{EVENT}.completed", **self._place(), transcript=text)
-        if text:
-            self._said(text)
+        self._said(self.id, text)
 
     def unheard(self, code: str, message: str) -> None:
         self._trouble = {"type": "server_error", "code": code, "message": message, "param": None}
