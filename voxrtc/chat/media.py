@@ -17,6 +17,7 @@ from typing import Protocol
 from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import choose
+from voxrtc.chat.echo import EchoGuard, guarded
 from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.events import EventError
 from voxrtc.chat.manner import Manner
@@ -94,9 +95,12 @@ class MediaServer:
             if offer.call in self._peers:
                 return refused(409, "call_exists", "This call is set up already.")
             manner = Manner(self._instructions).updated(wanted, "session")
-            turns, over = wanted.turns(TurnSettings()), partial(self._over, offer.call)
-            session = Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, manner, over)
+            turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, offer.call)
+            guard = EchoGuard()
+            detect = guarded(VoiceDetector(), guard)
+            session = Session(self._engines, self._transcriber, detect, choice, turns, self._replier, manner, over)
             session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
+            peer.track.monitor = guard.played
             self._calls += 1
             return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
         except (EventError, BadOffer) as error:

@@ -82,6 +82,7 @@ class PlayoutTrack(MediaStreamTrack):
         self._pacer = Pacer()
         self._encoder = OpusEncoder(0)
         self._job: Future[None] | None = None
+        self.monitor: Callable[[Samples | None], None] = _nobody  # told each frame that goes out; None: silence
         self._changed = asyncio.Event()  # room was made, or the present stream is over
         self._pts = 0
 
@@ -169,6 +170,7 @@ class PlayoutTrack(MediaStreamTrack):
             await asyncio.wrap_future(self._job)
         busy = self._playout.busy
         frame = self._playout.play()
+        self.monitor(frame.pcm if frame else None)
         if frame is None:
             return SILENCE
         if self._playout.room >= WAKE or busy != self._playout.busy:
@@ -189,6 +191,10 @@ class PlayoutTrack(MediaStreamTrack):
         if self._encoder.run != frame.run:
             self._encoder = OpusEncoder(frame.run)
         return self._encoder
+
+
+def _nobody(frame: Samples | None) -> None:
+    """Watches no sound go by."""
 
 
 class _Soon:
