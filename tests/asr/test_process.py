@@ -19,7 +19,7 @@ from tests.speech import SAID, recorded
 from voxrtc.asr.client import HearingClient
 from voxrtc.asr.moonshine import Moonshine
 from voxrtc.asr.process import HearingServer, serve
-from voxrtc.asr.queue import ENOUGH
+from voxrtc.asr.queue import BYTES, ENOUGH, SETTLED
 from voxrtc.messages import Finish, Hear, HearingReply, Look, Transcript
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,6 +141,22 @@ async def test_the_end_need_not_wait_for_a_second_look() -> None:
     go.set()
     assert await asyncio.wait_for(replies.get(), PATIENCE) == Transcript(utterance="a", text="4 bytes")
     running.cancel()
+
+
+async def test_a_monologue_is_not_read_again_from_its_beginning(tmp_path: Path) -> None:
+    """Else its end would take as long as all of it."""
+    long = bytes(round(SETTLED * BYTES))
+    async with serving(count, tmp_path) as client:
+        note = Notes()
+        client.begin("a", note, long)
+        client.look("a")
+        async with asyncio.timeout(PATIENCE):
+            while note.over is None:  # that was another look, before the pause
+                note.guessed.clear()
+                await note.guessed.wait()
+        client.hear("a", b"abcd")
+        client.finish("a", ALL)
+        assert await note.end() == f"{count(long)} 4 bytes"
 
 
 async def test_one_that_cannot_be_transcribed_fails_alone(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from voxrtc.asr.queue import Full, HearingQueue, Utterance
 from voxrtc.engine.transport import Listener
@@ -85,7 +86,8 @@ class HearingServer:
         pcm, finished, started = bytes(utterance.pcm), utterance.finished, time.monotonic()
         wanted, utterance.wanted = utterance.wanted and not finished, False
         try:
-            text, over = await asyncio.get_running_loop().run_in_executor(self._thread, self._read, pcm, wanted)
+            read = partial(self._read, pcm, utterance.settled, wanted)
+            text, over = await asyncio.get_running_loop().run_in_executor(self._thread, read)
         except Exception:
             log.exception("an utterance could not be transcribed")
             self._queue.forget(utterance.key)
@@ -94,12 +96,13 @@ class HearingServer:
             self._queue.forget(utterance.key)
             return self._send(client, Transcript(utterance=name, text=text))
         now = time.monotonic()
-        self._queue.looked(utterance, len(pcm), text, now - started, now)
+        self._queue.looked(utterance, len(pcm), text, now - started, now, paused=wanted)
         if not utterance.finished:
             self._send(client, Hypothesis(utterance=name, text=text, heard=len(pcm), over=over))
 
-    def _read(self, pcm: bytes, wanted: bool) -> tuple[str, float | None]:
-        text = self._transcribe(pcm)
+    def _read(self, pcm: bytes, settled: tuple[str, int], wanted: bool) -> tuple[str, float | None]:
+        before, begin = settled
+        text = f"{before} {self._transcribe(pcm[begin:])}".strip()
         return text, self._judge(pcm, text) if wanted else None
 
     def _fail(self, client: bytes, utterance: str, code: str, message: str) -> None:

@@ -10,6 +10,7 @@ ENOUGH = 0.3  # seconds of new sound that a look is worth
 LONGEST = 65.0  # seconds of an utterance that are kept
 UTTERANCES = 128  # at a time
 FORGOTTEN = 30.0  # seconds without sound, after which nobody is taken to wait for an unfinished one
+SETTLED = 10.0  # seconds of an utterance after which the words up to a pause are not looked at again
 BYTES = 32_000  # a second
 
 Key = tuple[bytes, str]  # client and utterance
@@ -26,6 +27,7 @@ class Utterance:
     wanted: bool = False  # a look, now
     looked: int = 0  # bytes at the last look
     text: str | None = None  # that it gave
+    settled: tuple[str, int] = ("", 0)  # words that stay, and their bytes
     due: float = 0.0  # not looked at before
     heard: float = 0.0  # when sound came last
 
@@ -88,9 +90,11 @@ class HearingQueue:
         ready = [each for each in self._open.values() if each.wanted or (each.due <= now and self._is_worth_it(each))]
         return min(ready, key=lambda each: (not each.wanted, each.due), default=None)
 
-    def looked(self, utterance: Utterance, heard: int, text: str, took: float, now: float) -> None:
-        """`heard` bytes of it were transcribed as `text`, in `took` seconds."""
+    def looked(self, utterance: Utterance, heard: int, text: str, took: float, now: float, paused: bool = False) -> None:
+        """`heard` bytes of it were transcribed as `text`, in `took` seconds; they end in a pause of the speaker, or may not."""
         utterance.looked, utterance.text = heard, text
+        if paused and heard - utterance.settled[1] >= SETTLED * BYTES:
+            utterance.settled = text, heard
         utterance.due = now + max(EVERY, SHARE * took)
 
     def wait(self, now: float) -> float | None:

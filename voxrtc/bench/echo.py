@@ -52,9 +52,10 @@ def hear(microphone: Floats, played: Floats, guard: EchoGuard | None) -> Heard:
             frame = frames[sent * FRAME : (sent + 1) * FRAME]
             guard.played(frame if len(frame) == FRAME else None)
             sent += 1
-        if isinstance(turns.hear(now - BLOCK_SECONDS, now, detect(block)), Started):
+        probability = detect(block)
+        if isinstance(turns.hear(now - BLOCK_SECONDS, now, probability), Started):
             onsets.append(now)
-        if guard and guard.explains():
+        if guard and guard.possible and probability == 0:
             kept[number] = 0
     return Heard(onsets, kept.reshape(-1).astype(np.float32) / 32768)
 

@@ -22,6 +22,7 @@ DELAYS = 60  # spectra by which the echo may be late, way there and back and the
 ALIKE = 0.8  # correlation of what is surely an echo
 STILL_ALIKE = 0.65  # at the delay that an echo had before
 NEAR = 3  # spectra by which that delay is off
+LEARNED = 0.05  # of the level of the next block, towards what is usual while we speak
 SPEECH = 0.2  # probability below which nobody cares
 LOUDNESS = 0.25  # power of power: quiet parts count, but less
 EDGES = np.geomspace(200, 5_000, 17)  # Hz, of the bands
@@ -42,6 +43,8 @@ class EchoGuard:
         self._heard: Floats = np.zeros(COMPARED * HOP + WINDOW - HOP, np.float32)
         self._silent = len(self._played)  # samples since we were last heard
         self._delay: int | None = None  # of the last sure echo
+        self._usual = 0.0  # level of the microphone while we speak and nobody else does
+        self._level = 0.0  # of its last block
 
     def played(self, frame: Samples | None) -> None:
         """The next frame (48 kHz) that goes out; None: 20 ms of silence."""
@@ -57,6 +60,7 @@ class EchoGuard:
     def heard(self, block: Samples) -> None:
         """The next sound of the microphone, at `RATE`."""
         self._heard = _after(self._heard, block.astype(np.float32))
+        self._level = float(np.sqrt(np.square(block, dtype=np.float32).mean()))
 
     @property
     def possible(self) -> bool:
@@ -64,17 +68,25 @@ class EchoGuard:
         return self._silent < len(self._played)
 
     def explains(self) -> bool:
-        """Whether the last `COMPARED` spectra of the microphone follow what was played."""
+        """Whether the last sound of the microphone is nobody's but ours: its last `COMPARED` spectra follow what was played, or
+        it is an echo's tail, softer than echoes are."""
         if not self.possible:
             return False
         alike = _alike(_spectra(self._heard), _spectra(self._played))
-        delay = int(alike.argmax())
-        if alike[delay] >= ALIKE:
-            self._delay = delay
-            return True
-        if self._delay is None:
-            return False
-        return bool(alike[max(0, self._delay - NEAR) : self._delay + NEAR + 1].max() >= STILL_ALIKE)
+        if (best := float(alike.max())) >= ALIKE:
+            self._delay = int(alike.argmax())
+        ours = best >= ALIKE or (self._delay is not None and self._is_echo_after(self._delay, alike))
+        if ours:
+            self.nobody()
+        return ours
+
+    def nobody(self) -> None:
+        """The last block of the microphone was no person's."""
+        if self.possible:
+            self._usual += LEARNED * (self._level - self._usual)
+
+    def _is_echo_after(self, delay: int, alike: Floats) -> bool:
+        return alike[max(0, delay - NEAR) : delay + NEAR + 1].max() >= STILL_ALIKE or self._level < self._usual
 
 
 SILENCE = np.zeros(PLAYED_RATE // 50, np.int16)
@@ -86,7 +98,10 @@ def guarded(detect: Callable[[Samples], float], guard: EchoGuard) -> Callable[[S
     def others(block: Samples) -> float:
         guard.heard(block)
         probability = detect(block)
-        return 0.0 if probability >= SPEECH and guard.explains() else probability
+        if probability >= SPEECH:
+            return 0.0 if guard.explains() else probability
+        guard.nobody()
+        return probability
 
     return others
 
