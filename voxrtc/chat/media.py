@@ -14,10 +14,6 @@ import signal
 from functools import partial
 from typing import Protocol
 
-import msgspec
-import zmq
-import zmq.asyncio
-
 from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import choose
@@ -29,7 +25,7 @@ from voxrtc.chat.session import Session
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
-from voxrtc.engine.transport import ZmqTransport
+from voxrtc.engine.transport import Listener, ZmqTransport
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages import (
     Answer,
@@ -41,8 +37,6 @@ from voxrtc.messages import (
     MediaStats,
     Offer,
     Refused,
-    decode,
-    encode,
 )
 from voxrtc.rtc import ice
 from voxrtc.rtc.offer import BadOffer
@@ -122,27 +116,18 @@ class Handler(Protocol):
 
 async def serve(server: Handler, address: str) -> None:
     """Answer requests on a ZeroMQ address until cancelled. Requests do not wait for each other."""
-    socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.bind(address)
+    listener = Listener(address, MediaRequest)
     tasks: set[asyncio.Task[None]] = set()
 
-    async def reply(client: bytes, data: bytes) -> None:
-        try:
-            answer = await server.handle(decode(data, MediaRequest))
-        except msgspec.DecodeError as error:
-            log.error("a client sent no message of ours: %s", error)
-        else:
-            await socket.send_multipart([client, encode(answer)])
+    async def reply(client: bytes, request: MediaRequest) -> None:
+        listener.send(client, await server.handle(request))
 
-    try:
-        while True:
-            client, data = await socket.recv_multipart()
-            task = asyncio.create_task(reply(client, data))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-    finally:
-        socket.close()
+    def take(client: bytes, request: MediaRequest) -> None:
+        task = asyncio.create_task(reply(client, request))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    await listener.serve(take)
 
 
 async def run(engine_addresses: dict[str, str], hearing_address: str, address: str, settings: Settings) -> None:
