@@ -58,7 +58,8 @@ class Voiced:
         for piece in self._pieces:
             share = seconds / max(piece.lasts, 0.001)
             if share <= 0.99:
-                heard.append(piece.text[: round(max(0.0, share) * len(piece.text))].rpartition(" ")[0])
+                letters = round(max(0.0, share) * len(piece.text))
+                heard.append(piece.text[: letters + 1].rpartition(" ")[0])  # whole words
                 break
             heard.append(piece.text)
             seconds -= piece.seconds
