@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 
 from voxrtc.chat import events
+from voxrtc.chat.heard import Heard
 from voxrtc.chat.reply import ReplyFailed
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import Generate, Playout, Queued, Timing
+from voxrtc.messages import Chunk, Generate, Playout, Queued, Timing
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.track import PlayoutTrack, Utterance
-
-LETTERS = 15.0  # a second, of speech
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +42,12 @@ class Response:
         self.id = request.stream
         self.timing: Timing | None = None
         self._send, self._request, self._pieces, self._metadata = send, request, pieces, metadata
-        self._texts: list[str] = []  # the pieces so far
-        self._stream = self.id  # of the engine, that makes the present piece
-        self._whole = False  # the present piece is all made
-        self._made, self._before = 0.0, 0.0  # seconds of sound so far, and of that before the present piece
+        self._heard = Heard()
+        self._told = 0  # characters heard, as the client knows
+        self._stream = ""  # of the engine, that makes the present piece
+        self._before = (0.0, 0)  # seconds of sound and characters before the present piece
         self._item_id, self._previous = item_id, previous
+        self._track: PlayoutTrack | None = None
         self._utterance: Utterance | None = None
         self._task: asyncio.Task[None] | None = None
         self._over: Callable[[Response], None] | None = None  # None once it is over
@@ -63,23 +63,29 @@ class Response:
     @property
     def text(self) -> str:
         """As far as it has begun to be made."""
-        return " ".join(self._texts)
+        return self._heard.text
 
     def heard(self, clock: Clock) -> str:
-        """The words that were played when the track had come so far: by their share of the sound, as models do not tell when
-        each comes. A piece that is still being made is taken to last as long as usual."""
-        usual = 0.0 if self._whole or not self._texts else len(self._texts[-1]) / LETTERS
-        share = clock.played / max(self._made, self._before + usual, 0.001)
-        return self.text if share > 0.99 else self.text[: round(share * len(self.text))].rpartition(" ")[0]
+        """The words that were heard when the track had come so far."""
+        return self.text[: self._heard.characters(clock.played)]
+
+    def passed(self, clock: Clock, last: bool = False) -> None:
+        """The track has come so far, and ends there if this is the `last` reading: tell the client what was heard by now."""
+        characters = self._heard.characters(clock.played)
+        if characters > self._told or last:
+            self._told = characters
+            place = {"response_id": self.id, "item_id": self._item_id}
+            self._send(events.event("voxrtc.heard", **place, characters=characters))
+        self._look_ahead()
 
     def playout(self, clock: Clock) -> Playout:
         """The clock of the track as the engine wants to know it, of the present piece."""
-        played = max(0.0, clock.played - self._before)
+        played = max(0.0, clock.played - self._before[0])
         return Playout(stream=self._stream, played=played, at=time.monotonic(), running=clock.running and played > 0)
 
     def start(self, engines: Fleet, track: PlayoutTrack, over: Callable[[Response], None]) -> None:
         """Announce it and begin; `over` is called once, after `response.done`."""
-        self._over = over
+        self._over, self._track = over, track
         self._announce()
         self._task = asyncio.get_running_loop().create_task(self._speak(engines, track))
         self._task.add_done_callback(self._ended)
@@ -120,13 +126,13 @@ class Response:
 
     def _next(self, text: str) -> Generate:
         """The next piece's request. Those after the first belong to a stream that sounds: they go before strangers."""
-        number = len(self._texts)
-        delta = f" {text}" if number else text
+        first = not self._stream
+        delta = text if first else f" {text}"
         self._send(events.event("response.output_audio_transcript.delta", **self._place(), delta=delta))
-        self._texts.append(text)
-        self._whole = False
-        self._stream, self._before = f"{self.id}.{number}" if number else self.id, self._made
-        priority = self._request.priority or number > 0
+        self._before = self._heard.made, len(self.text) + len(delta) - len(text)
+        self._heard.say(delta)
+        self._stream = self.id if first else f"{self.id}.{self._before[1]}"
+        priority = self._request.priority or not first
         return msgspec.structs.replace(
             self._request, stream=self._stream, text=text, accepted=time.monotonic(), priority=priority
         )
@@ -140,10 +146,23 @@ class Response:
                 if self._utterance is None:
                     self.timing = reply.timing
                     self._utterance = await track.begin(self.id)
-                self._made += len(reply.pcm) / 2 / reply.sample_rate
+                self._learn(reply)
                 if not await self._utterance.write(reply.pcm, reply.sample_rate):
                     raise asyncio.CancelledError  # flushed: what follows would not be heard
-        self._whole = True
+        self._heard.close()
+
+    def _learn(self, chunk: Chunk) -> None:
+        """When the words of its sound are spoken, and what is known of later ones."""
+        self._heard.sounds(len(chunk.pcm) / 2 / chunk.sample_rate)
+        seconds, characters = self._before
+        for each in chunk.spoken:
+            self._heard.spoken(seconds + each.begin, seconds + each.end, characters + each.characters)
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Have the track say when the next word is heard."""
+        if self._track and (at := self._heard.next()) is not None:
+            self._track.remind(self.id, at)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """The task is done: well, badly, or because of `cancel`. A failure is told in an `error` event, too."""

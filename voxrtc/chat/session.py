@@ -102,6 +102,8 @@ class Session:
             self.tell("voxrtc.timing", response_id=clock.stream, **response.stages(time.monotonic()))
 
     def progress(self, clock: Clock) -> None:
+        if response := self._heard.get(clock.stream):
+            response.passed(clock)
         if self._active and self._active.id == clock.stream:  # afterwards the engine no longer needs to know
             self._engines.report(self._active.playout(clock))
 
@@ -248,8 +250,10 @@ class Session:
 
     def _played(self, clock: Clock) -> None:
         response = self._heard.pop(clock.stream, None)
-        if response and (words := response.heard(clock)):
-            self._remember(Said("assistant", words))
+        if response:
+            response.passed(clock, last=True)
+            if words := response.heard(clock):
+                self._remember(Said("assistant", words))
         self.tell("voxrtc.playout", response_id=clock.stream, played_ms=1000 * clock.played, underruns=clock.underruns)
 
     def _settings(self) -> dict[str, Any]:
