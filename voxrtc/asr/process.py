@@ -12,13 +12,9 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-import msgspec
-import zmq
-import zmq.asyncio
 
 from voxrtc.asr.queue import Full, HearingQueue, Utterance
+from voxrtc.engine.transport import Listener
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages import (
     Finish,
@@ -29,8 +25,6 @@ from voxrtc.messages import (
     Hypothesis,
     NotTranscribed,
     Transcript,
-    decode,
-    encode,
 )
 from voxrtc.settings import Settings
 
@@ -103,27 +97,13 @@ class HearingServer:
 
 async def serve(transcribe: Transcribe, address: str) -> None:
     """Serve on a ZeroMQ address until cancelled."""
-    socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.bind(address)
-
-    def send(client: bytes, reply: HearingReply) -> None:
-        posting.add(asyncio.ensure_future(socket.send_multipart([client, encode(reply)])))  # done already: a ROUTER never waits
-        posting.difference_update([each for each in posting if each.done()])
-
-    posting: set[asyncio.Future[Any]] = set()
-    server = HearingServer(transcribe, send)
+    listener = Listener(address, HearingRequest)
+    server = HearingServer(transcribe, listener.send)
     running = asyncio.ensure_future(server.run())
     try:
-        while True:
-            client, data = await socket.recv_multipart()
-            try:
-                server.take(client, decode(data, HearingRequest))
-            except msgspec.DecodeError as error:
-                log.error("a client sent no message of ours: %s", error)
+        await listener.serve(server.take)
     finally:
         running.cancel()
-        socket.close()
 
 
 def main() -> None:

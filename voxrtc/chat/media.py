@@ -14,20 +14,18 @@ import signal
 from functools import partial
 from typing import Protocol
 
-import msgspec
-import zmq
-import zmq.asyncio
-
 from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import choose
+from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.events import EventError
-from voxrtc.chat.reply import ChatEndpoint, Replier
+from voxrtc.chat.manner import Manner
+from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
-from voxrtc.engine.transport import ZmqTransport
+from voxrtc.engine.transport import Listener, ZmqTransport
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages import (
     Answer,
@@ -39,8 +37,6 @@ from voxrtc.messages import (
     MediaStats,
     Offer,
     Refused,
-    decode,
-    encode,
 )
 from voxrtc.rtc import ice
 from voxrtc.rtc.offer import BadOffer
@@ -97,9 +93,9 @@ class MediaServer:
                 return refused(503, "too_many_calls", message)
             if offer.call in self._peers:
                 return refused(409, "call_exists", "This call is set up already.")
-            words = wanted.instructions or self._instructions
+            manner = Manner(self._instructions).updated(wanted, "session")
             turns, over = wanted.turns(TurnSettings()), partial(self._over, offer.call)
-            session = Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, words, over)
+            session = Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, manner, over)
             session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
             self._calls += 1
             return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
@@ -120,27 +116,18 @@ class Handler(Protocol):
 
 async def serve(server: Handler, address: str) -> None:
     """Answer requests on a ZeroMQ address until cancelled. Requests do not wait for each other."""
-    socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.bind(address)
+    listener = Listener(address, MediaRequest)
     tasks: set[asyncio.Task[None]] = set()
 
-    async def reply(client: bytes, data: bytes) -> None:
-        try:
-            answer = await server.handle(decode(data, MediaRequest))
-        except msgspec.DecodeError as error:
-            log.error("a client sent no message of ours: %s", error)
-        else:
-            await socket.send_multipart([client, encode(answer)])
+    async def reply(client: bytes, request: MediaRequest) -> None:
+        listener.send(client, await server.handle(request))
 
-    try:
-        while True:
-            client, data = await socket.recv_multipart()
-            task = asyncio.create_task(reply(client, data))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-    finally:
-        socket.close()
+    def take(client: bytes, request: MediaRequest) -> None:
+        task = asyncio.create_task(reply(client, request))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    await listener.serve(take)
 
 
 async def run(engine_addresses: dict[str, str], hearing_address: str, address: str, settings: Settings) -> None:

@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 Reply = Callable[[EngineReply], None]
 
 WARM_UP = (1, 4, 16, 64)  # streams at a time; the most also has working memory reach about its final size
+WARM_UP_WITHIN = 1.5  # seconds for so many; what is not said by then, on a slow machine, need not be
 NAP = 0.02  # seconds between looks at streams that rest because they are far ahead of their listeners
 
 
@@ -106,11 +107,15 @@ class Engine:
     def _warm_up(self) -> None:
         """The first sentence is slow, and the policy needs an idea of what steps of different sizes cost."""
         for streams in (1, *WARM_UP):
-            for i in range(min(streams, self.worker.slots)):
-                self.submit(Generate(stream=f"warm-up {i}", text="Yes.", accepted=self.clock()), lambda reply: None)
+            names, began = [f"warm-up {i}" for i in range(min(streams, self.worker.slots))], self.clock()
+            for name in names:
+                self.submit(Generate(stream=name, text="Yes.", accepted=began), lambda reply: None)
             while (ran := self.run_once()) or self.streams:
                 if not ran:
                     self._wait()
+                if self.clock() - began > WARM_UP_WITHIN:
+                    while names:
+                        self.submit(Cancel(stream=names.pop()), lambda reply: None)
             if streams == 1:
                 self.costs = Costs()  # the slow one is no example
         self.counters = Counters(born=self.clock())

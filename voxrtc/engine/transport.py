@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import zmq
 import zmq.asyncio
 from zmq.utils.monitor import recv_monitor_message
 
 from voxrtc.engine.client import EngineLost
 from voxrtc.messages import EngineReply, EngineRequest, Message, Watch, decode, encode
+
+log = logging.getLogger(__name__)
 
 CONNECTION = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED  # what to watch a `dealer` for
 
@@ -63,6 +67,41 @@ class Connection:
             event = (await recv_monitor_message(monitor))["event"]
             self.connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
             self._on_change(self.connected)
+
+
+class Listener:
+    """The other end of `Connection`s: takes requests of one kind in, and gives each client its replies.
+
+    Make and use it on one running event loop.
+    """
+
+    def __init__(self, address: str, kind: Any) -> None:
+        """`kind` is what `messages.decode` is to make of requests."""
+        self._kind = kind
+        self._socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.bind(address)
+        self._sending: set[asyncio.Future[Any]] = set()
+
+    def send(self, client: bytes, reply: Message) -> None:
+        """To one who has asked; to nobody, if it has left. Never blocks."""
+        sending = asyncio.ensure_future(self._socket.send_multipart([client, encode(reply)]))
+        self._sending.add(sending)  # done already: a ROUTER never waits
+        self._sending.difference_update([each for each in self._sending if each.done()])
+
+    async def serve(self, take: Callable[[bytes, Any], None]) -> None:
+        """Have `take` told of every request, with the client that it is from, until cancelled."""
+        try:
+            while True:
+                client, data = await self._socket.recv_multipart()
+                try:
+                    request = decode(data, self._kind)
+                except msgspec.DecodeError as error:
+                    log.error("a client sent no message of ours: %s", error)
+                else:
+                    take(client, request)
+        finally:
+            self._socket.close()
 
 
 class ZmqTransport:

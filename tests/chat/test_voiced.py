@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.chat.stage import Stage, until
 from tests.chat.test_listening import said
 from tests.fake_chat import Answers
-from voxrtc.chat.heard import LETTERS, NEARLY, Heard
+from voxrtc.chat.voiced import LETTERS, NEARLY, Voiced
 
 TEXTS = st.lists(st.text("ab,.! 😀\n", max_size=12), min_size=1, max_size=5)
 
@@ -23,7 +23,7 @@ def ends(text: str) -> set[int]:
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, float, float]]:
     """What can happen, in an order that can be: more text, more sound, some of the text known to be spoken, time passing."""
-    kinds = st.sampled_from(["say", "sounds", "spoken", "play", "close"])
+    kinds = st.sampled_from(["say", "add", "spoken", "play", "end"])
     return draw(st.lists(st.tuples(kinds, st.floats(0, 3), st.floats(0, 1)), max_size=40))
 
 
@@ -31,86 +31,85 @@ def histories(draw: st.DrawFn) -> list[tuple[str, float, float]]:
 def test_heard_never_falls_never_exceeds_and_is_all_at_the_end(
     texts: list[str], history: list[tuple[str, float, float]]
 ) -> None:
-    heard, left, played, known, before = Heard(), list(texts), 0.0, 0.0, 0
+    voiced, left, known = Voiced(), list(texts), 0.0
     for kind, seconds, share in history:
         if kind == "say" and left:
-            heard.say(left.pop(0))
-        elif kind == "sounds":
-            heard.sounds(seconds)
+            voiced.say(left.pop(0))
+        elif kind == "add":
+            voiced.add(seconds)
         elif kind == "spoken":
-            known = min(known + seconds, heard.made)
-            heard.spoken(known - seconds * share, known, round(share * len(heard.text)))
-        elif kind == "close":
-            heard.close()
-        else:
-            played = min(played + seconds, heard.made)
-        now = heard.characters(played)
-        assert before <= now <= len(heard.text)
-        assert any(end >= now for end in ends(heard.text))
-        if (coming := heard.next()) is not None:
-            assert coming > played
-        before = now
-    heard.say("".join(left))
-    heard.sounds(0.1)
-    heard.close()
-    assert heard.characters(heard.made) == max(ends(heard.text))
-    assert heard.next() is None
+            known = min(known + seconds, voiced.seconds)
+            voiced.spoken(known - seconds * share, known, round(share * len(voiced.text)))
+        elif kind == "end":
+            voiced.end()
+        heard = [voiced.characters(at * voiced.seconds / 20) for at in range(21)]
+        assert heard == sorted(heard) and heard[-1] <= len(voiced.text)
+        assert voiced.heard(voiced.seconds) == voiced.text[: heard[-1]]
+        for characters in heard:
+            if (coming := voiced.next(characters)) is not None:
+                assert voiced.characters(coming) > characters
+                assert voiced.characters(coming - 3 * NEARLY) <= characters or coming < 3 * NEARLY
+    voiced.say("".join(left))
+    voiced.add(0.1)
+    voiced.end()
+    assert voiced.characters(voiced.seconds) == max(ends(voiced.text))
+    assert voiced.next(max(ends(voiced.text))) is None
 
 
 @given(
     st.lists(st.tuples(st.text("abc", min_size=1, max_size=9), st.floats(0.05, 1), st.floats(0, 0.5)), min_size=1, max_size=9)
 )
 def test_a_word_is_heard_from_its_half_on(words: list[tuple[str, float, float]]) -> None:
-    heard, at, halves = Heard(), 0.0, []
+    voiced, at, halves = Voiced(), 0.0, []
     for word, seconds, pause in words:
-        heard.say(word if not heard.text else f" {word}")
+        voiced.say(word if not voiced.text else f" {word}")
         at += pause
-        heard.spoken(at, at + seconds, len(heard.text))
-        halves.append((at + seconds / 2, len(heard.text)))
+        voiced.spoken(at, at + seconds, len(voiced.text))
+        halves.append((at + seconds / 2, len(voiced.text)))
         at += seconds
-    heard.sounds(at)
+    voiced.add(at)
     before = 0
     for half, end in halves:
         just_before = half - 2 * NEARLY
-        assert heard.next() == pytest.approx(half)
-        assert (heard.characters(just_before), heard.characters(half)) == (before, end)
+        assert voiced.next(before) == pytest.approx(half)
+        assert (voiced.characters(just_before), voiced.characters(half)) == (before, end)
         before = end
 
 
 def test_what_nobody_tells_goes_by_letters_at_the_usual_speed() -> None:
-    heard = Heard()
-    heard.say("one " * 15 + "end")
-    heard.sounds(0.5)
-    assert heard.characters(0.5) == len("one one")  # 7.5 letters
-    heard.sounds(20.5)  # it speaks slower than usual
-    assert heard.characters(0.6) == len("one one"), "what was heard stays heard"
-    assert heard.characters(10.5) == len("one " * 8) - 1
-    heard.close()
-    assert heard.characters(10.6) == len("one " * 8) - 1
-    assert heard.characters(21.0) == len(heard.text)
+    voiced = Voiced()
+    voiced.say("one " * 15 + "end")
+    voiced.add(0.5)
+    assert voiced.characters(0.5) == len("one one")  # 7.5 letters
+    voiced.add(20.5)  # it speaks slower than usual
+    assert voiced.characters(0.6) == 3
+    assert voiced.characters(10.5) == len("one " * 8) - 1
+    voiced.end()
+    assert voiced.characters(10.6) == len("one " * 8) - 1
+    assert voiced.characters(21.0) == len(voiced.text)
 
 
 def test_what_is_known_goes_before_what_is_expected() -> None:
-    heard = Heard()
-    heard.say("One two three.")
-    heard.sounds(2.0)
-    heard.spoken(0.1, 0.4, 3)
-    heard.spoken(1.0, 1.6, 7)  # after a pause
-    assert [heard.characters(at) for at in (0.2, 0.25, 1.2, 1.3)] == [0, 3, 3, 7]
-    heard.spoken(1.6, 2.0, len(heard.text))
-    assert heard.characters(1.75) == 7 and heard.characters(1.8) == 14
+    voiced = Voiced()
+    voiced.say("One two three.")
+    voiced.add(2.0)
+    voiced.spoken(0.1, 0.4, 3)
+    voiced.spoken(1.0, 1.6, 7)  # after a pause
+    assert [voiced.characters(at) for at in (0.2, 0.25, 1.2, 1.3)] == [0, 3, 3, 7]
+    voiced.spoken(1.6, 2.0, len(voiced.text))
+    assert voiced.characters(1.75) == 7 and voiced.characters(1.8) == 14
 
 
 def test_the_next_word_is_foreseen() -> None:
-    heard = Heard()
-    assert heard.next() is None
-    heard.say("word more")
-    assert heard.next() == pytest.approx(2 / LETTERS)
-    heard.sounds(0.9)
-    heard.close()
-    assert heard.next() == pytest.approx(0.2)
-    heard.characters(0.2)
-    assert heard.next() == pytest.approx(0.7)
+    voiced = Voiced()
+    assert voiced.next(0) is None
+    voiced.say("word more")
+    assert voiced.next(0) == pytest.approx(2 / LETTERS)
+    voiced.add(0.9)
+    voiced.end()
+    assert voiced.next(0) == pytest.approx(0.2)
+    assert voiced.next(4) == pytest.approx(0.7)
+    assert voiced.next(9) is None
 
 
 # --- in a session ---
