@@ -288,6 +288,53 @@ class NotTranscribed(Message):
 HearingRequest = Hear | Finish | Forget
 HearingReply = Hypothesis | Transcript | NotTranscribed
 
+# --- to and from the chat model's process ------------------------------------------------------------------------------
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    """A message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Complete(Message):
+    """Write what the assistant says next. `completion` is a fresh id."""
+
+    completion: str
+    messages: list[ChatMessage]
+
+
+class Abandon(Message):
+    """Stop writing. Unknown and finished completions are ignored."""
+
+    completion: str
+
+
+class Delta(Message):
+    """The next words of a completion."""
+
+    completion: str
+    text: str
+
+
+class Completed(Message):
+    """The completion is whole. Nothing of it follows."""
+
+    completion: str
+
+
+class NotCompleted(Message):
+    """The completion failed. Nothing of it follows."""
+
+    completion: str
+    code: str  # busy | invalid_request | model_loading | model_failed | chat_error | chat_lost
+    message: str
+
+
+CompletionRequest = Watch | Complete | Abandon
+CompletionReply = Progress | Delta | Completed | NotCompleted
+
 # --- between the web and the media process ---------------------------------------------------------------------------
 
 
@@ -352,7 +399,16 @@ def encode(message: Message) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-_UNIONS = (EngineRequest, EngineReply, HearingRequest, HearingReply, MediaRequest, MediaReply)
+_UNIONS = (
+    EngineRequest,
+    EngineReply,
+    HearingRequest,
+    HearingReply,
+    CompletionRequest,
+    CompletionReply,
+    MediaRequest,
+    MediaReply,
+)
 _DECODERS = {kind: msgspec.msgpack.Decoder(kind) for kind in _UNIONS}
 
 
