@@ -13,7 +13,8 @@ run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
 test: $(VENV)/.installed-dev browser
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -m "not e2e" -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests -m e2e
 
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests -m "not e2e and not slow"

@@ -16,7 +16,7 @@ ROOT = Path(voxrtc.__file__).parent
 COMMON = {"messages", "settings", "cards", "hub", "lifeline"}  # plain data and helpers, which import no part of the house
 CLIENT = {"engine.client", "engine.fleet", "engine.transport"}  # the face of the engines, without torch
 MAY_IMPORT = {
-    "engine": {"engine", "speechlm.base", "speechlm.registry", "speechlm.layers.attention"} | COMMON,
+    "engine": {"engine", "speechlm.base", "speechlm.alignment", "speechlm.registry", "speechlm.layers.attention"} | COMMON,
     "speechlm": {"speechlm"} | COMMON,
     "rtc": {"rtc"} | COMMON,
     "asr": {"asr", "engine.transport"} | COMMON,

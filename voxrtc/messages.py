@@ -120,14 +120,27 @@ class Queued(Message):
     wait: float  # seconds it is expected to take
 
 
+class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+    """From `begin` to `end` (seconds of a stream's sound) its text is spoken on, to `characters` of it: a word, where the
+    model knows when it speaks which, or else all that came between."""
+
+    begin: float
+    end: float
+    characters: int
+
+
 class Chunk(Message):
-    """Consecutive sound of a stream: PCM16 little endian, mono. `timing` comes with the first one only."""
+    """Consecutive sound of a stream: PCM16 little endian, mono. `timing` comes with the first one only.
+
+    `spoken` is what is known anew of where its text is spoken, in order; it may lie in sound that is yet to come.
+    """
 
     stream: str
     index: int
     pcm: bytes
     sample_rate: int
     timing: Timing | None = None
+    spoken: list[Spoken] = []
 
 
 class Ended(Message):

@@ -1,32 +1,26 @@
 /** The page: what the person does goes to the talker, what the talker tells is shown. */
+import { drawTranscript } from "./bubbles.js";
 import { Meter } from "./meter.js";
 import { Models } from "./models.js";
+import { drawDevices } from "./panel.js";
+import { Push } from "./push.js";
 import { drawCard, drawChoices, drawSuggestion, write } from "./shelf.js";
+import { Speaker } from "./speaker.js";
+import { drawSend, drawStage, isBusy } from "./stage.js";
 import { Talker } from "./talker.js";
-import { drawTranscript } from "./transcript.js";
 import { drawWaterfall } from "./waterfall.js";
 
-const WORDS = {
-  idle: "Not connected. Speak and Talk connect.",
-  connecting: "Connecting …",
-  ready: "Ready.",
-  waiting: "Waiting for the first sound …",
-  speaking: "Speaking.",
-  disconnected: "Disconnected. Speak and Talk reconnect.",
-};
-const HINTS = {
-  null: "Talk, and what you say is written down here. It interrupts the voice, too.",
-  true: "What you say is written down here, and answered. Speak to interrupt.",
-  false: "What you say is written down here, and interrupts the voice. Replies need a chat endpoint: see --chat-url.",
-};
-const BUSY = new Set(["connecting", "waiting", "speaking"]);
-
-const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
+const GESTURES = ["pointerup", "click", "keydown"]; // in which browsers let sound begin
 
 const base = new URL("../../", import.meta.url);
 const talker = new Talker(base);
 const models = new Models(base);
-const meter = new Meter(talker.speaker, () => talker.state === "speaking");
+const meter = new Meter(talker.voice.speaker, () => talker.state === "speaking");
+const push = new Push(
+  () => talker.input.mode === "push" && !obstacle(),
+  () => (talker.press(wish("text")), showLevel()),
+  () => talker.release(),
+);
 /** What the person chose, so that a page rendered anew shows it again. @type {Record<string, string>} */
 const chosen = {};
 /** @type {Element} */ let root;
@@ -38,7 +32,9 @@ const chosen = {};
 
 talker.addEventListener("change", onTalk);
 talker.transcript.addEventListener("change", () => drawTranscript(part("lines"), talker.transcript.lines));
+talker.devices.addEventListener("change", paintDevices);
 models.addEventListener("change", paintModels);
+for (const type of GESTURES) addEventListener(type, () => talker.gear.wake(), true);
 addEventListener("pagehide", () => talker.hangUp());
 
 /** For tests and curious people. `output` is an AudioNode: the sound after our gain, as it goes to the ear. */
@@ -47,25 +43,28 @@ window.voxrtc = {
     return talker.state;
   },
   get journey() {
-    return talker.journey;
+    return talker.voice.journey;
   },
   get lines() {
     return talker.transcript.lines;
   },
   get listening() {
-    return talker.listening;
+    return talker.input.listening;
   },
   get hearing() {
-    return talker.hearing;
+    return talker.input.hearing;
+  },
+  get answers() {
+    return talker.input.answers;
   },
   get microphone() {
-    return talker.microphone.track;
+    return talker.input.microphone.track;
   },
   get output() {
-    return talker.speaker.output;
+    return talker.voice.speaker.output;
   },
-  stats: () => talker.stats(),
-  unlock: () => talker.speaker.unlock(),
+  stats: () => talker.line.stats(),
+  unlock: () => talker.voice.speaker.unlock(),
 };
 
 /**
@@ -78,6 +77,7 @@ export function adopt(element, offered) {
   element.addEventListener("click", onClick);
   element.addEventListener("keydown", onKey);
   element.addEventListener("input", onInput);
+  element.addEventListener("toggle", () => talker.devices.look(), true);
   refresh(offered);
 }
 
@@ -88,11 +88,15 @@ export function adopt(element, offered) {
 export function refresh(offer) {
   part("examples").replaceChildren(...offer.examples.map(example));
   field("text").value = chosen.text ?? offer.text;
+  field("message").value = chosen.message ?? "";
+  root.querySelector(`[name=mode][value=${talker.input.mode}]`).checked = true;
   models.begin(offer.models);
   part("shortcut").textContent = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
   meter.adopt(part("meter"));
+  push.adopt(part("talk"));
   drawTranscript(part("lines"), talker.transcript.lines);
   paintModels();
+  talker.devices.look();
   models.look();
 }
 
@@ -106,7 +110,9 @@ function onClick({ target }) {
   const button = target.closest("button");
   if (button?.name === "speak") speak();
   else if (button?.name === "stop") talker.stop();
-  else if (button?.name === "talk") talk();
+  else if (button?.name === "talk" && talker.input.mode === "free") talk();
+  else if (button?.name === "close") talker.deafen();
+  else if (button?.name === "send") isBusy(talker) && !field("message").value ? talker.stop() : send();
   else if (button?.name === "example") choose("text", button.value);
   else if (button?.name === "load") load(button.value || field("model").value);
   else if (button?.name === "unload") models.unload(field("model").value);
@@ -119,37 +125,50 @@ function load(name) {
 }
 
 function onKey(event) {
+  if (event.target.name === "message" && event.key === "Enter" && !event.isComposing) return send();
   const asked = event.key === "Enter" && (event.ctrlKey || event.metaKey);
   if (asked) event.preventDefault();
   if (asked && !event.repeat) speak();
-  if (event.key === "Escape" && BUSY.has(talker.state)) talker.stop();
+  if (event.key === "Escape" && isBusy(talker)) talker.stop();
 }
 
 function onInput({ target }) {
   chosen[target.name] = target.value;
   if (target.name === "model") paintModels();
+  else if (target.name === "mode") talker.choose(target.value);
+  else if (target.name === "microphone" || target.name === "speaker") talker.gear.choose(target.name, target.value);
+  else if (target.name === "message") paint();
 }
 
 function choose(name, value) {
   field(name).value = chosen[name] = value;
 }
 
+function wish(text) {
+  return { text: field(text).value, model: field("model").value, voice: field("voice").value };
+}
+
 function speak() {
+  if (!obstacle()) talker.speak(wish("text"));
+}
+
+function send() {
   if (obstacle()) return;
-  talker.speak({ text: field("text").value, model: field("model").value, voice: field("voice").value });
+  talker.write(wish("message"));
+  choose("message", "");
 }
 
 function talk() {
-  if (talker.listening) return talker.deafen();
+  if (talker.input.listening) return talker.deafen();
   if (obstacle()) return;
-  talker.listen({ text: "", model: field("model").value, voice: field("voice").value });
+  talker.listen(wish("text"));
   showLevel();
 }
 
 /** The microphone's level, on the button, for as long as it is on. */
 function showLevel() {
-  if (!talker.listening) return;
-  part("talk").style.setProperty("--level", talker.microphone.level.toFixed(2));
+  if (!talker.input.listening) return;
+  part("talk").style.setProperty("--level", talker.input.microphone.level.toFixed(2));
   requestAnimationFrame(showLevel);
 }
 
@@ -184,35 +203,20 @@ function obstacle() {
   return { loading: `${title} is being loaded …`, failed: `${title} could not be loaded.`, unloaded: `${title} is not loaded yet.` }[state] ?? "";
 }
 
+function paintDevices() {
+  drawDevices(part, field, talker.devices, Speaker.canRoute);
+}
+
 function paint() {
-  root.querySelector(".vx").dataset.state = talker.state;
   const why = obstacle();
-  write(part("state"), talker.place ? inLine(talker.place) : (!BUSY.has(talker.state) && why) || listeningWords() || WORDS[talker.state]);
-  write(part("hint"), HINTS[talker.answers]);
-  part("talk").setAttribute("aria-pressed", `${talker.listening}`);
-  part("talk").dataset.hearing = `${talker.hearing}`;
-  write(part("talk-words"), talker.listening ? "Stop listening" : "Talk");
-  part("talk").disabled = Boolean(why) && !talker.listening;
-  write(part("trouble-title"), talker.trouble?.title ?? "");
-  write(part("trouble-advice"), talker.trouble?.message ?? "");
-  part("trouble").dataset.shown = `${talker.trouble !== null}`;
+  const busy = isBusy(talker);
+  root.querySelector(".vx").dataset.state = talker.state;
+  drawStage(part, talker, why);
+  drawSend(part("send"), busy && !field("message").value, why);
   root.querySelector("[name=speak]").disabled = Boolean(why);
-  root.querySelector("[name=stop]").disabled = !BUSY.has(talker.state);
-  drawWaterfall(part("stages"), part("total"), talker.journey);
+  root.querySelector("[name=stop]").disabled = !busy;
+  drawWaterfall(part("stages"), part("total"), talker.voice.journey);
   meter.wake();
-}
-
-/** What the microphone does, when nothing else is going on. */
-function listeningWords() {
-  if (!talker.listening || talker.state !== "ready") return "";
-  return talker.hearing ? "Hearing you …" : "Listening. Say something.";
-}
-
-/** A place in the queue in words. @param {import("./talker.js").Place} place */
-function inLine({ position, wait }) {
-  const suffix = { one: "st", two: "nd", few: "rd", other: "th" }[ORDINALS.select(position)];
-  const seconds = Math.max(1, Math.round(wait / 1000));
-  return `${position}${suffix} in line, about ${seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} min`} …`;
 }
 
 /** @returns {HTMLElement} */

@@ -6,6 +6,7 @@
 const RAMP = 0.005; // s: silence that does not click
 const UNSURE = 0.03; // s: how far off the given delay of the jitter buffer may be, early
 const LATEST = 0.1; // s: and late
+const DRAINED = 0.4; // s: no jitter buffer of a call in good order holds more
 const QUIET = 4e-3; // full scale is 1; between two responses the line stays below
 const PAUSE = 512; // samples below it, about 10 ms, make a pause
 const AUDIBLE = 1e-3; // the codec's own silence stays below
@@ -16,68 +17,95 @@ export function allowRecording(allowed) {
   if (navigator.audioSession) navigator.audioSession.type = allowed ? "play-and-record" : "playback";
 }
 
-export class Speaker {
+/**
+ * Events: `change`, when `unlocked` did, by the browser's or the system's doing: a phone call takes the sound away, on a phone;
+ * `blocked`, when the browser does not let the server's sound in.
+ */
+export class Speaker extends EventTarget {
   /** @type {AudioContext | null} */ context = null;
   /** @type {GainNode | null} What the ear gets: connect instruments here. */ output = null;
   #sink = new Audio();
   #source = null;
-  #hushed = false;
+  /** @type {number | null} context time */ #hushedAt = null;
+  #route = "";
   #draining = 0;
   #waiting = 0;
   #line = new Float32Array(8_192);
   #ear = new Float32Array(16_384);
 
   constructor() {
+    super();
     // Chromium feeds a remote track to Web Audio only while a media element plays it; muted, so that it is heard once.
     this.#sink.muted = true;
     this.#sink.setAttribute("playsinline", "");
   }
 
-  /** Must be called inside a user's gesture: mobile browsers start no sound otherwise. */
+  /** Must be called inside a user's gesture, before anything is awaited: mobile browsers start no sound otherwise. */
   unlock() {
     if (!this.context) this.#build();
-    this.#sink.play().catch(() => {}); // nothing to play before the first call
+    this.#play();
     return this.context.resume();
   }
 
   /** Whether the browser lets us be heard. */
   get unlocked() {
-    return this.context?.state === "running";
+    return this.context?.state === "running" && !(this.#sink.srcObject && this.#sink.paused);
   }
 
   /** @param {MediaStream} stream the server's sound; the previous one is let go */
   attach(stream) {
     this.#source?.disconnect();
     this.#sink.srcObject = stream;
-    this.#sink.play().catch(() => {});
+    this.#play();
     this.#source = this.context.createMediaStreamSource(stream);
     this.#source.connect(this.output);
     this.#source.connect(this.lineNode);
+    this.#open(); // nothing of an older sound is in it
+  }
+
+  /** Whether the page can choose the loudspeaker. */
+  static get canRoute() {
+    return "setSinkId" in (window.AudioContext?.prototype ?? {});
+  }
+
+  /**
+   * Be heard on this device, now or as soon as there is sound.
+   * @param {string} device its id; empty for the system's choice
+   */
+  async route(device) {
+    if (device === this.#route) return;
+    this.#route = device;
+    if (this.context) await this.#follow();
+  }
+
+  /** s from the gain to the ear, as far as the browser knows: a wireless loudspeaker takes its time. */
+  get latency() {
+    return this.context?.outputLatency || this.context?.baseLatency || 0;
   }
 
   /** Silence, now. */
   hush() {
     if (!this.context) return;
     clearInterval(this.#draining);
-    this.#hushed = true;
+    this.#hushedAt = this.context.currentTime;
     this.#ramp(0);
   }
 
   /**
-   * Let sound through again: the next response's sound has left the server. What was hushed still comes before it, out of
-   * the jitter buffer; a pause at about that buffer's delay tells when it is gone.
-   * @param {number} delay s that sound spends in the jitter buffer, as far as known
+   * Let sound through again: more has left the server, after a silence. What was hushed may still come before it, out of the
+   * jitter buffer; a pause at about that buffer's delay tells when it is gone. After a longer silence all of it is.
+   * @param {() => Promise<number>} delay ms that sound spends in the jitter buffer, as far as known
    */
-  lift(delay) {
-    if (!this.#hushed) return;
-    const earliest = this.context.currentTime + Math.max(0, delay - UNSURE);
+  async lift(delay) {
+    const [hushedAt, now] = [this.#hushedAt, this.context.currentTime];
+    if (hushedAt === null) return;
+    if (now - hushedAt > DRAINED) return this.#open();
+    const earliest = now + Math.max(0, (await delay()) / 1000 - UNSURE);
+    if (hushedAt !== this.#hushedAt) return; // hushed anew meanwhile
     clearInterval(this.#draining);
     this.#draining = setInterval(() => {
       const late = this.context.currentTime - earliest;
-      if (late < 0 || (late < UNSURE + LATEST && !this.#pausedSince(earliest))) return;
-      clearInterval(this.#draining);
-      this.#hushed = false;
-      this.#ramp(1);
+      if (late > UNSURE + LATEST || (late >= 0 && this.#pausedSince(earliest))) this.#open();
     }, LOOK_EVERY / 4);
   }
 
@@ -112,6 +140,8 @@ export class Speaker {
   #build() {
     allowRecording(false);
     this.context = new AudioContext({ latencyHint: "interactive" });
+    this.context.addEventListener("statechange", () => this.dispatchEvent(new Event("change")));
+    if (this.#route) this.#follow().catch(() => {}); // it is gone: the system's choice will do
     this.output = this.context.createGain();
     this.output.connect(this.context.destination);
     this.lineNode = new AnalyserNode(this.context, { fftSize: this.#line.length });
@@ -119,6 +149,22 @@ export class Speaker {
     this.earNode = new AnalyserNode(this.context, { fftSize: this.#ear.length });
     this.output.connect(this.scopeNode);
     this.output.connect(this.earNode);
+  }
+
+  #play() {
+    const tell = (type) => () => this.#sink.srcObject && this.dispatchEvent(new Event(type));
+    // Before the first call there is nothing to play; but the gesture counts for what comes.
+    this.#sink.play().then(tell("change"), ({ name }) => name === "NotAllowedError" && tell("blocked")());
+  }
+
+  #follow() {
+    return Speaker.canRoute ? this.context.setSinkId(this.#route) : Promise.resolve();
+  }
+
+  #open() {
+    clearInterval(this.#draining);
+    this.#hushedAt = null;
+    this.#ramp(1);
   }
 
   #ramp(value) {

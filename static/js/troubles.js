@@ -56,7 +56,7 @@ const CAUSES = {
   },
   no_text: {
     title: "Nothing to say yet",
-    advice: "Type a sentence first, then press Speak.",
+    advice: "Type a sentence first.",
   },
   too_long: {
     title: "This text is too long to send",
@@ -64,7 +64,15 @@ const CAUSES = {
   },
   sound_blocked: {
     title: "The browser holds the sound back",
-    advice: "Allow sound for this page, then press Speak again.",
+    advice: "It wants a tap first.",
+  },
+  sound_interrupted: {
+    title: "Something else took the sound",
+    advice: "A phone call, perhaps. Tap when it is over.",
+  },
+  speaker_gone: {
+    title: "This loudspeaker cannot be used",
+    advice: "Choose another one under Devices. Until then the system's choice is used.",
   },
   reply_failed: {
     title: "No reply came",
@@ -74,6 +82,14 @@ const CAUSES = {
     title: "The microphone is blocked",
     advice: "Allow it for this page, beside the address, then press Talk again.",
   },
+  mic_dismissed: {
+    title: "The question about the microphone was closed",
+    advice: "Press Talk again, and choose Allow.",
+  },
+  mic_system: {
+    title: "The system keeps the microphone from the browser",
+    advice: "Allow it in the system's privacy settings, then press Talk again.",
+  },
   mic_missing: {
     title: "No microphone was found",
     advice: "Plug one in or switch it on, then press Talk again.",
@@ -82,13 +98,25 @@ const CAUSES = {
     title: "The microphone cannot be opened",
     advice: "Another program may be using it. Close that one, then press Talk again.",
   },
+  mic_gone: {
+    title: "The chosen microphone cannot be used",
+    advice: "It may be switched off. Choose another one under Devices, then press Talk again.",
+  },
   mic_insecure: {
     title: "No microphone on this address",
     advice: "Browsers give it only to pages on https, or on this very computer: open http://localhost, or put https before the server.",
   },
   mic_lost: {
-    title: "The microphone was taken away",
-    advice: "It was unplugged, or its permission withdrawn. Press Talk to go on.",
+    title: "The microphone was unplugged",
+    advice: "There is no other one. Plug one in, then press Talk to go on.",
+  },
+  mic_moved: {
+    title: "The microphone was unplugged",
+    advice: "Another one took its place.",
+  },
+  mic_muted: {
+    title: "The microphone is muted",
+    advice: "By its switch, the system or a phone call. Switch it on; after a call, tap anywhere.",
   },
   unsupported: {
     title: "This browser cannot play the sound",

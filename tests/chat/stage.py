@@ -14,6 +14,7 @@ from tests.fake_engine import TONE_MODEL, ToneTransport, tones
 from tests.fake_hearing import Hearing, loudness
 from tests.rtc.test_track import Time
 from voxrtc.chat.choice import choose
+from voxrtc.chat.manner import Manner
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.turns import TurnSettings
@@ -28,13 +29,17 @@ LONG = " ".join(["word"] * 100)  # 10 s of tone: more than the track's queue hol
 class Stage:
     """`Line` and client in one. `async with` it: the track then runs as fast as its packets are taken."""
 
+    paced = True
+
     def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None, replier: Replier | None = None) -> None:
         self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
         self.tone, self.engines = self.tones[0], tones(*self.tones)
         self.over = False
         self.hearing = Hearing()
         choice = choose(self.engines.known, None, None)
-        self.session = Session(self.engines, self.hearing, loudness, choice, TurnSettings(), replier, "Be brief.", self._end)
+        self.session = Session(
+            self.engines, self.hearing, loudness, choice, TurnSettings(), replier, Manner("Be brief."), self._end
+        )
         time = Time()
         self.track = PlayoutTrack(self.session, time, time.sleep)
         self.session.line = self

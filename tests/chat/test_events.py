@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from voxrtc.chat import events
 from voxrtc.chat.events import EventError
+from voxrtc.chat.session_settings import Audio, SessionSettings
 
 
 def test_the_events_that_a_page_sends() -> None:
@@ -33,7 +34,7 @@ def test_nulls_and_voices_by_reference() -> None:
     assert isinstance(create, events.ResponseCreate)
     assert create.response is not None
     assert create.response.voice == "v1"
-    assert events.SessionSettings(audio=events.Audio()).voice is None
+    assert SessionSettings(audio=Audio()).voice is None
 
 
 @pytest.mark.parametrize(

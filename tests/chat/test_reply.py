@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,18 @@ from tests.chat.test_listening import manual, said
 from tests.fake_chat import Answers, chat_app
 from tests.serving import serving
 from voxrtc.chat.clauses import LONGEST, Clauses
-from voxrtc.chat.reply import ChatEndpoint, ReplyFailed, Said, in_clauses
+from voxrtc.chat.endpoint import ChatEndpoint
+from voxrtc.chat.reply import (
+    Ask,
+    NamedTool,
+    ReplyCut,
+    ReplyFailed,
+    Said,
+    Tool,
+    ToolCall,
+    ToolResult,
+    in_clauses,
+)
 
 TWO = "Well, hello there my friend. How are you today?"
 LONG = " ".join(["so"] * 60) + "."  # 6 s of tone
@@ -59,8 +71,8 @@ async def test_an_endpoint_is_asked_as_openai_does() -> None:
     app = chat_app(TWO)
     with serving(app) as (host, port):
         chat = ChatEndpoint(f"http://{host}:{port}/v1/", "small", "secret")
-        conversation = [Said("system", "Be brief."), Said("user", "Hello.")]
-        assert "".join([delta async for delta in chat.reply(conversation)]) == TWO
+        ask = Ask([Said("system", "Be brief."), Said("user", "Hello.")])
+        assert "".join([delta async for delta in chat.reply(ask)]) == TWO
         await chat.close()
     (asked,) = app.state.asked
     assert asked == {
@@ -77,13 +89,59 @@ async def test_an_endpoint_that_refuses_is_told_as_such(path: str, key: str, wor
     with serving(chat_app()) as (host, port):
         chat = ChatEndpoint(f"http://{host}:{port}{path}" if path else "http://127.0.0.1:9", "small", key)
         with pytest.raises(ReplyFailed, match=words):
-            _ = [delta async for delta in chat.reply([])]
+            _ = [delta async for delta in chat.reply(Ask([]))]
         await chat.close()
 
 
 async def test_an_empty_answer_is_none() -> None:
     with pytest.raises(ReplyFailed, match="without a word"):
-        _ = [piece async for piece in in_clauses(Answers("").reply([]))]
+        _ = [piece async for piece in in_clauses(Answers("").reply(Ask([])))]
+
+
+WEATHER = Tool("weather", "Tells it.", {"type": "object", "properties": {"city": {"type": "string"}}})
+IN_OSLO = ToolCall("call_1", "weather", '{"city": "Oslo"}')
+
+
+async def test_tools_go_to_the_endpoint_and_calls_come_back() -> None:
+    app = chat_app(IN_OSLO, "Rain.")
+    with serving(app) as (host, port):
+        chat = ChatEndpoint(f"http://{host}:{port}/v1", "small", "secret")
+        said = Said("user", "How is Oslo?")
+        assert [part async for part in chat.reply(Ask([said], [WEATHER], "required"))] == [IN_OSLO]
+        after = [said, IN_OSLO, ToolCall("call_2", "weather", "{}"), ToolResult("call_1", "wet"), ToolResult("call_2", "?")]
+        assert [part async for part in chat.reply(Ask(after, [WEATHER], NamedTool("weather")))] == ["Rain."]
+        await chat.close()
+    first, second = app.state.asked
+    function = {"name": "weather", "description": "Tells it.", "parameters": WEATHER.parameters}
+    assert first["tools"] == [{"type": "function", "function": function}]
+    assert (first["tool_choice"], second["tool_choice"]) == (
+        "required",
+        {"type": "function", "function": {"name": "weather"}},
+    )
+    _, calls, wet, unknown = second["messages"]
+    assert [call["id"] for call in calls["tool_calls"]] == ["call_1", "call_2"]
+    assert calls["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"city": "Oslo"}'}
+    assert (wet, unknown["role"]) == ({"role": "tool", "tool_call_id": "call_1", "content": "wet"}, "tool")
+
+
+async def test_an_answer_that_reaches_its_length_is_cut() -> None:
+    with serving(chat_app(TWO)) as (host, port):
+        chat = ChatEndpoint(f"http://{host}:{port}/v1", "small", "secret")
+        pieces, reply = [], in_clauses(chat.reply(Ask([], max_tokens=3)))
+        with pytest.raises(ReplyCut):
+            async for piece in reply:
+                pieces.append(piece)
+        await chat.close()
+    assert pieces == ["Well, hello there"]
+
+
+async def test_the_words_before_a_call_come_before_it() -> None:
+    async def reply() -> AsyncGenerator[str | ToolCall, None]:
+        yield "Let me"
+        yield " see"
+        yield IN_OSLO
+
+    assert [part async for part in in_clauses(reply())] == ["Let me see", IN_OSLO]
 
 
 # --- the conversation ---

@@ -127,14 +127,21 @@ async def test_a_response_may_bring_its_own_text_and_voice() -> None:
         (lambda stage: stage.session.received("{"), "invalid_json"),
         (lambda stage: stage.session.received(b"\xff\x00"), "invalid_json"),
         (lambda stage: stage.session.received("x" * (events.MAX_EVENT + 1)), "event_too_large"),
-        (lambda stage: stage.do("input_audio_buffer.append", event_id="e", audio=""), "invalid_value"),
+        (lambda stage: stage.do("input_audio_buffer.append", event_id="e", audio="?"), "invalid_value"),
         (lambda stage: stage.do("session.update", event_id="e", session=3), "invalid_type"),
         (lambda stage: stage.do("response.create", event_id="e"), "nothing_to_say"),
         (lambda stage: stage.do("response.create", event_id="e", response={"input": []}), "nothing_to_say"),
-        (lambda stage: stage.do("response.create", event_id="e", response={"output_modalities": ["text"]}), "invalid_value"),
+        (
+            lambda stage: stage.do("response.create", event_id="e", response={"output_modalities": ["text", "audio"]}),
+            "invalid_value",
+        ),
         (lambda stage: stage.do("response.cancel", event_id="e"), "response_cancel_not_active"),
         (lambda stage: stage.item("x", event_id="e", previous_item_id="nowhere"), "item_not_found"),
-        (lambda stage: stage.do("conversation.item.create", event_id="e", item={"type": "function_call"}), "invalid_value"),
+        (lambda stage: stage.do("conversation.item.create", event_id="e", item={"type": "reasoning"}), "invalid_value"),
+        (
+            lambda stage: stage.do("conversation.item.create", event_id="e", item={"type": "function_call"}),
+            "missing_required_parameter",
+        ),
         (
             lambda stage: stage.do(
                 "conversation.item.create", event_id="e", item={"type": "message", "role": "user", "content": []}

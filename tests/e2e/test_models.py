@@ -6,7 +6,6 @@ import io
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,53 +58,96 @@ def card(family: Family) -> dict[str, Any]:
     return card
 
 
-@contextmanager
-def stocked(folder: Path, family: Family) -> Iterator[tuple[Hub, httpx.Client]]:
-    """A hub with the family's files, and a server with Lark and the family's card, and none of its files."""
+@dataclass(frozen=True)
+class Stock:
+    """A hub that has the files of all families, and a server that has their cards and Lark, and none of those files."""
+
+    hub: Hub
+    server: httpx.Client
+
+    @property
+    def gate(self) -> threading.Event:
+        assert self.hub.gate
+        return self.hub.gate
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stock]:
+    folder = tmp_path_factory.mktemp("stock")
     published, models = folder / "published", folder / "models"
-    for place in (published, models):
-        place.mkdir()
-        (place / f"{family.card}.yaml").write_text(yaml.safe_dump(card(family)))
+    models.mkdir()
     lark = (ROOT / "models" / "lark.yaml").read_text().replace("path: lark", f"path: {ROOT / 'models' / 'lark'}")
     (models / "lark.yaml").write_text(lark)
-    tiny, hub = read_card(published, family.card), Hub(gate=threading.Event())
+    hub = Hub(gate=threading.Event())
+    for family in FAMILIES.values():
+        publish(family, published, models, hub)
+    settings = {"VOXRTC_MODELS": str(models), "HF_HUB_OFFLINE": "", "HF_TOKEN": ""}
+    with serving(hub), running(folder / "log.txt", **settings, HF_ENDPOINT=hub.url) as server:
+        yield Stock(hub, server)
+
+
+def publish(family: Family, published: Path, models: Path, hub: Hub) -> None:
+    """Its card for the server, its files for the hub."""
+    for place in (published, models):
+        place.mkdir(exist_ok=True)
+        (place / f"{family.card}.yaml").write_text(yaml.safe_dump(card(family)))
+    tiny = read_card(published, family.card)
     family.write(tiny.folder)
     for source in tiny.sources:
         hub.add(source.repo, tiny.place(source), revision=source.revision)
-    settings = {"VOXRTC_MODELS": str(models), "HF_ENDPOINT": "", "HF_HUB_OFFLINE": "", "HF_TOKEN": ""}
-    with serving(hub), running(folder / "log.txt", **{**settings, "HF_ENDPOINT": hub.url}) as server:
-        yield hub, server
+
+
+def test_terms_that_were_not_accepted_are_told_and_loading_can_be_cancelled(browser: Browser, stock: Stock) -> None:
+    stock.gate.clear()
+    repo = stock.hub.repos["canopylabs/orpheus-3b-0.1-ft"]
+    repo.gated = True
+    desk = Desk(open_window(browser, viewport={"width": 390, "height": 844}), str(stock.server.base_url))
+    page, shelf = desk.page, desk.page.locator(".vx-shelf")
+    page.get_by_label("Model").select_option("orpheus")
+    shelf.get_by_role("link", name="terms to accept").wait_for()
+    shelf.get_by_role("button", name="Download and load").click()
+    page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'failed'")
+    assert "hf auth login" in shelf.inner_text() and "https://huggingface.co/canopylabs" in shelf.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    repo.gated = False
+    shelf.get_by_role("button", name="Try again").click()
+    wait_for_bar(page, "bar => bar.value > 0")
+    shelf.get_by_role("button", name="Cancel").click()
+    page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'unloaded'")
+    page.get_by_label("Model").select_option("lark")
+    desk.hear("Good morning.")
+    page.context.close()
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, tmp_path: Path, name: str) -> None:
-    family = FAMILIES[name]
-    with stocked(tmp_path, family) as (hub, server):
-        assert hub.gate
-        desk = Desk(open_window(browser), str(server.base_url))
-        page, shelf = desk.page, desk.page.locator(".vx-shelf")
-        title = card(family)["title"]
-        if name == "pocket" and not GPU.exists():
-            suggestion = page.locator(".vx-suggestion")
-            suggestion.wait_for()
-            assert f"{title} suits this computer" in suggestion.inner_text()
-            suggestion.get_by_role("button").click()
-        else:
-            page.get_by_label("Model").select_option(name)
-            assert page.get_by_role("button", name="Speak").is_disabled()
-            shelf.get_by_role("button", name="Download and load").click()
-        wait_for_bar(page, "bar => bar.max > 1 && bar.value > 0 && bar.value < bar.max")
-        assert "Downloading … " in shelf.inner_text() and "MB" in shelf.inner_text()
-        selected = page.get_by_label("Model").input_value()
-        assert selected == name and f"{title} is being loaded" in page.locator("[data-part=state]").inner_text()
-        hub.gate.set()
-        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'ready'", timeout=180_000)
+def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, stock: Stock, name: str) -> None:
+    stock.gate.clear()
+    family, server = FAMILIES[name], stock.server
+    desk = Desk(open_window(browser), str(server.base_url))
+    page, shelf = desk.page, desk.page.locator(".vx-shelf")
+    title = card(family)["title"]
+    if name == "pocket" and not GPU.exists():
+        suggestion = page.locator(".vx-suggestion")
+        suggestion.wait_for()
+        assert f"{title} suits this computer" in suggestion.inner_text()
+        suggestion.get_by_role("button").click()
+    else:
+        page.get_by_label("Model").select_option(name)
+        page.wait_for_function("document.querySelector('[name=speak]').disabled")
+        shelf.get_by_role("button", name="Download and load").click()
+    wait_for_bar(page, "bar => bar.max > 1 && bar.value > 0 && bar.value < bar.max")
+    assert "Downloading … " in shelf.inner_text() and "MB" in shelf.inner_text()
+    assert page.get_by_label("Model").input_value() == name
+    assert f"{title} is being loaded" in page.locator("[data-part=state]").inner_text()
+    stock.gate.set()
+    page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'ready'", timeout=180_000)
 
-        sound, rate = desk.hear("Yes.")
-        check_heard(sound, rate, server, family)
-        check_spoken(server, family)
-        unload(desk, name)
-        page.context.close()
+    sound, rate = desk.hear("Yes.")
+    check_heard(sound, rate, server, family)
+    check_spoken(server, family)
+    unload(desk, name)
+    page.context.close()
 
 
 def wait_for_bar(page: Any, holds: str) -> None:
@@ -147,27 +189,3 @@ def unload(desk: Desk, name: str) -> None:
     page.get_by_label("Model").select_option("lark")
     desk.hear("Good morning.")
     assert page.get_by_label("Model").locator("option:checked").inner_text() == "Lark"
-
-
-def test_terms_that_were_not_accepted_are_told_and_loading_can_be_cancelled(browser: Browser, tmp_path: Path) -> None:
-    family = FAMILIES["orpheus"]
-    with stocked(tmp_path, family) as (hub, server):
-        repo = hub.repos["canopylabs/orpheus-3b-0.1-ft"]
-        repo.gated = True
-        desk = Desk(open_window(browser, viewport={"width": 390, "height": 844}), str(server.base_url))
-        page, shelf = desk.page, desk.page.locator(".vx-shelf")
-        page.get_by_label("Model").select_option("orpheus")
-        shelf.get_by_role("link", name="terms to accept").wait_for()
-        shelf.get_by_role("button", name="Download and load").click()
-        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'failed'")
-        assert "hf auth login" in shelf.inner_text() and "https://huggingface.co/canopylabs" in shelf.inner_text()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-        repo.gated = False
-        shelf.get_by_role("button", name="Try again").click()
-        wait_for_bar(page, "bar => bar.value > 0")
-        shelf.get_by_role("button", name="Cancel").click()
-        page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'unloaded'")
-        page.get_by_label("Model").select_option("lark")
-        desk.hear("Good morning.")
-        page.context.close()

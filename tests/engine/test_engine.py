@@ -286,3 +286,20 @@ def test_a_download_is_not_held_back_to_the_speed_of_speech(monkeypatch: pytest.
     bench.send(Playout(stream="a", played=0.1, at=bench.now, running=True, taken=9.9), "a")
     bench.run()
     assert bench.replies["a"][-1] == Ended(stream="a", reason="done", frames=60)
+
+
+def test_a_slow_machine_is_not_warmed_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each number of streams has its time, and is broken off after it; nothing of them is left or counted."""
+    bench, steps = Bench(), 0
+    once = bench.engine.run_once
+
+    def slowly() -> bool:
+        nonlocal steps
+        bench.now, steps = bench.now + 1.0, steps + 1
+        return once()
+
+    monkeypatch.setattr(bench.engine, "run_once", slowly)
+    bench.engine._warm_up()
+    assert steps < 6 * 5, "of 12 frames and more for each of five numbers"
+    assert not bench.engine.streams and bench.engine.counters.frames == 0
+    bench.worker.cache.check_integrity()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from voxrtc.chat.turns import TurnSettings
+from voxrtc.chat.session_settings import ReplySettings, SessionSettings
 
 MAX_EVENT = 1 << 16  # bytes; what our SDP answer declares as the largest message (RFC 8841)
 
@@ -23,101 +23,32 @@ class EventError(Exception):
 # --- from the client -------------------------------------------------------------------------------------------------
 
 
-class Voice(msgspec.Struct, frozen=True):
-    """A voice by reference."""
-
-    id: str
-
-
-class AudioOutput(msgspec.Struct, frozen=True):
-    voice: str | Voice | None = None
-
-
-PATIENCE = {"low": 1.2, "medium": 0.8, "auto": 0.8, "high": 0.5}  # seconds of silence, by how eager we are to answer
-
-
-class TurnDetection(msgspec.Struct, frozen=True):
-    """`server_vad`: a turn begins with speech and ends with silence.
-
-    `semantic_vad`, which stock clients ask for unless told otherwise, is the same so far: nothing judges yet whether a sentence
-    is finished, so its `eagerness` says how long the silence must be. What holds is told in `session.updated`.
-    """
-
-    type: Literal["server_vad", "semantic_vad"]
-    eagerness: Literal["low", "medium", "auto", "high"] = "auto"
-    threshold: Annotated[float, msgspec.Meta(ge=0.2, le=1.0)] = 0.5
-    prefix_padding_ms: Annotated[int, msgspec.Meta(ge=0, le=5_000)] = 300
-    silence_duration_ms: Annotated[int, msgspec.Meta(ge=100, le=10_000)] = 500
-    create_response: bool = True
-    interrupt_response: bool = True
-
-    def settings(self) -> TurnSettings:
-        return TurnSettings(
-            threshold=self.threshold,
-            prefix=self.prefix_padding_ms / 1000,
-            silence=PATIENCE[self.eagerness] if self.type == "semantic_vad" else self.silence_duration_ms / 1000,
-            respond=self.create_response,
-            interrupt=self.interrupt_response,
-        )
-
-
-class AudioInput(msgspec.Struct, frozen=True):
-    """`turn_detection` null: the client commits each turn itself (push to talk)."""
-
-    turn_detection: TurnDetection | msgspec.UnsetType | None = msgspec.UNSET
-
-
-class Audio(msgspec.Struct, frozen=True):
-    input: AudioInput | None = None
-    output: AudioOutput | None = None
-
-
-class SessionSettings(msgspec.Struct, frozen=True):
-    """The part of a session object that matters here; other fields are accepted and have no effect."""
-
-    model: str | None = None
-    instructions: str | None = None
-    audio: Audio | None = None
-
-    @property
-    def voice(self) -> str | None:
-        return _voice(self.audio)
-
-    def turns(self, kept: TurnSettings | None) -> TurnSettings | None:
-        """How turns are detected, None for by the client; `kept` where nothing is said about it."""
-        wish = self.audio.input.turn_detection if self.audio and self.audio.input else msgspec.UNSET
-        if wish is msgspec.UNSET:
-            return kept
-        return wish.settings() if isinstance(wish, TurnDetection) else None
-
-
 class Content(msgspec.Struct, frozen=True):
     type: str
     text: str | None = None
+    audio: str | None = None
     transcript: str | None = None
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A message of the conversation. Other kinds of items have no meaning for a session that speaks given text."""
+    """Any item; `items.read` knows what belongs to which type."""
 
     type: str
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     role: str | None = None
     content: list[Content] = []
-    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    output: str | None = None
 
 
-class ResponseSettings(msgspec.Struct, frozen=True):
+class ResponseSettings(ReplySettings, frozen=True):
     """Overrides for one response. `input` replaces the conversation; if the assistant's words end it, those are spoken."""
 
-    audio: Audio | None = None
-    conversation: str = "auto"
+    conversation: Literal["auto", "none"] = "auto"
     input: list[Item] | None = None
-    output_modalities: list[str] | None = None
     metadata: dict[str, str] | None = None
-
-    @property
-    def voice(self) -> str | None:
-        return _voice(self.audio)
 
 
 class ClientEvent(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
@@ -133,6 +64,20 @@ class ItemCreate(ClientEvent, frozen=True, tag="conversation.item.create"):
     previous_item_id: str | None = None
 
 
+class ItemRetrieve(ClientEvent, frozen=True, tag="conversation.item.retrieve"):
+    item_id: str
+
+
+class ItemTruncate(ClientEvent, frozen=True, tag="conversation.item.truncate"):
+    item_id: str
+    content_index: int
+    audio_end_ms: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class ItemDelete(ClientEvent, frozen=True, tag="conversation.item.delete"):
+    item_id: str
+
+
 class ResponseCreate(ClientEvent, frozen=True, tag="response.create"):
     response: ResponseSettings | None = None
 
@@ -143,6 +88,10 @@ class ResponseCancel(ClientEvent, frozen=True, tag="response.cancel"):
 
 class OutputClear(ClientEvent, frozen=True, tag="output_audio_buffer.clear"):
     pass
+
+
+class InputAppend(ClientEvent, frozen=True, tag="input_audio_buffer.append"):
+    audio: str
 
 
 class InputCommit(ClientEvent, frozen=True, tag="input_audio_buffer.commit"):
@@ -165,7 +114,19 @@ class Pong(ClientEvent, frozen=True, tag="voxrtc.pong"):
 
 
 AnyClientEvent = (
-    SessionUpdate | ItemCreate | ResponseCreate | ResponseCancel | OutputClear | InputCommit | InputClear | Ping | Pong
+    SessionUpdate
+    | ItemCreate
+    | ItemRetrieve
+    | ItemTruncate
+    | ItemDelete
+    | ResponseCreate
+    | ResponseCancel
+    | InputAppend
+    | InputCommit
+    | InputClear
+    | OutputClear
+    | Ping
+    | Pong
 )
 
 
@@ -179,17 +140,19 @@ _EVENT = msgspec.json.Decoder(AnyClientEvent)
 TYPES = [kind.__struct_config__.tag for kind in AnyClientEvent.__args__]
 
 
-def parse(data: str | bytes) -> AnyClientEvent:
-    """The client event in a message. Raises `EventError`."""
+def parse(data: str | bytes, most: int = MAX_EVENT) -> AnyClientEvent:
+    """The client event in a message of at most so many bytes. Raises `EventError`."""
     raw = data.encode() if isinstance(data, str) else data
-    if len(raw) > MAX_EVENT:
-        raise EventError("event_too_large", f"An event may have {MAX_EVENT} bytes; this one has {len(raw)}.")
+    if len(raw) > most:
+        raise EventError("event_too_large", f"An event may have {most} bytes; this one has {len(raw)}.")
     try:
         envelope = _ENVELOPE.decode(raw)
     except msgspec.ValidationError as error:
         raise EventError("invalid_event", f"An event is an object with a string 'type': {error}.", "type") from error
     except msgspec.DecodeError as error:
         raise EventError("invalid_json", f"This is not valid JSON: {error}.") from error
+    except RecursionError as error:
+        raise EventError("invalid_json", "This JSON is nested too deep.") from error
     if envelope.type not in TYPES:
         message = f"Unknown event type {envelope.type[:64]!r}. Known types: {', '.join(map(str, TYPES))}."
         raise EventError("invalid_value", message, "type", envelope.event_id)
@@ -209,11 +172,6 @@ def settings(session: dict[str, Any]) -> SessionSettings:
         raise EventError("invalid_type", f"{problem}.", "session." + path.rstrip("`")) from error
 
 
-def _voice(audio: Audio | None) -> str | None:
-    voice = audio.output.voice if audio and audio.output else None
-    return voice.id if isinstance(voice, Voice) else voice
-
-
 # --- to the client ---------------------------------------------------------------------------------------------------
 
 
@@ -231,8 +189,3 @@ def error(code: str, message: str, param: str | None = None, event_id: str | Non
     """An `error` event. `event_id` is the id of the client event that caused it, if it has one."""
     body = {"type": kind or "invalid_request_error", "code": code, "message": message, "param": param, "event_id": event_id}
     return event("error", error=body)
-
-
-def message_item(id: str, role: str, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
-    """A `realtime.item` of kind message."""
-    return {"id": id, "object": "realtime.item", "type": "message", "role": role, "status": status, "content": content}

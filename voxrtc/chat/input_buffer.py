@@ -17,20 +17,20 @@ from voxrtc.rtc.sound import Samples
 LEAST = 0.1  # seconds that can be committed
 
 
-class Conversation(Protocol):
+class Listener(Protocol):
     """What the buffer needs of its session."""
 
     def tell(self, type: str, **fields: Any) -> None:
         """Send a server event."""
 
-    def insert(self, id: str, after: str | None) -> str | None:
-        """Put an item after another (None: at the end); returns the id before it."""
+    def committed(self, id: str) -> None:
+        """A turn is over: it becomes the conversation's last item."""
 
     def interrupt(self) -> None:
         """The person has begun to speak, and may interrupt."""
 
-    def said(self, text: str) -> None:
-        """The words of a turn."""
+    def said(self, id: str, transcript: str | None) -> None:
+        """The words of a committed turn; "": there were none; None: nobody could tell."""
 
 
 class InputBuffer:
@@ -41,12 +41,12 @@ class InputBuffer:
 
     def __init__(
         self,
-        conversation: Conversation,
+        listener: Listener,
         transcriber: Transcriber,
         detect: Callable[[Samples], float],
         settings: TurnSettings | None,
     ) -> None:
-        self._conversation, self._transcriber, self._detect = conversation, transcriber, detect
+        self._listener, self._transcriber, self._detect = listener, transcriber, detect
         self._blocks = 0  # heard
         self._turn: Spoken | None = None
         self.configure(settings)
@@ -74,7 +74,7 @@ class InputBuffer:
                 self._start(at)
             case Stopped(at=at):
                 assert self._turn
-                self._conversation.tell("input_audio_buffer.speech_stopped", audio_end_ms=_ms(at), item_id=self._turn.id)
+                self._listener.tell("input_audio_buffer.speech_stopped", audio_end_ms=_ms(at), item_id=self._turn.id)
                 self._end(self._turn)
 
     def commit(self) -> None:
@@ -95,7 +95,14 @@ class InputBuffer:
         self._before.clear()
         if self._turns:
             self._turns.stop(self._now)
-        self._conversation.tell("input_audio_buffer.cleared")
+        self._listener.tell("input_audio_buffer.cleared")
+
+    def transcribe(self, id: str, pcm: bytes, said: Callable[[str, str | None], None]) -> None:
+        """The words of a sound (16 kHz) that the client has given as an item of the conversation: nothing follows upon them."""
+        spoken = Spoken(id, self._listener.tell, said)
+        self._transcriber.begin(id, spoken, pcm)
+        spoken.commit()
+        self._transcriber.finish(id)
 
     def drop(self) -> None:
         """Forget the open turn."""
@@ -122,24 +129,20 @@ class InputBuffer:
 
     def _start(self, at: float) -> None:
         turn = self._begin(round((self._now - at) / BLOCK_SECONDS))
-        self._conversation.tell("input_audio_buffer.speech_started", audio_start_ms=_ms(at), item_id=turn.id)
+        self._listener.tell("input_audio_buffer.speech_started", audio_start_ms=_ms(at), item_id=turn.id)
         if self.settings and self.settings.interrupt:
-            self._conversation.interrupt()
+            self._listener.interrupt()
 
     def _begin(self, blocks: int) -> Spoken:
         """A turn, of the last `blocks` so far."""
-        self._turn = Spoken(events.new_id("item"), self._conversation.tell, self._conversation.said)
+        self._turn = Spoken(events.new_id("item"), self._listener.tell, self._listener.said)
         self._transcriber.begin(self._turn.id, self._turn, b"".join(list(self._before)[-blocks:]))
         self._before.clear()
         return self._turn
 
     def _end(self, turn: Spoken) -> None:
         self._turn = None
-        previous = self._conversation.insert(turn.id, None)
-        self._conversation.tell("input_audio_buffer.committed", previous_item_id=previous, item_id=turn.id)
-        item = events.message_item(turn.id, "user", "completed", [{"type": "input_audio", "transcript": None}])
-        self._conversation.tell("conversation.item.added", previous_item_id=previous, item=item)
-        self._conversation.tell("conversation.item.done", previous_item_id=previous, item=item)
+        self._listener.committed(turn.id)
         turn.commit()
         self._transcriber.finish(turn.id)
 

@@ -17,8 +17,10 @@ from typing import Protocol
 from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import choose
+from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.events import EventError
-from voxrtc.chat.reply import ChatEndpoint, Replier
+from voxrtc.chat.manner import Manner
+from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
@@ -91,9 +93,9 @@ class MediaServer:
                 return refused(503, "too_many_calls", message)
             if offer.call in self._peers:
                 return refused(409, "call_exists", "This call is set up already.")
-            words = wanted.instructions or self._instructions
+            manner = Manner(self._instructions).updated(wanted, "session")
             turns, over = wanted.turns(TurnSettings()), partial(self._over, offer.call)
-            session = Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, words, over)
+            session = Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, manner, over)
             session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
             self._calls += 1
             return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))

@@ -1,114 +1,102 @@
-"""What is answered: by any chat endpoint with OpenAI's `POST …/chat/completions`, as it streams it."""
+"""What is answered, and by whom: what a replier is asked, and what it gives, whoever it is (`endpoint.ChatEndpoint` is one)."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-import httpx
 import msgspec
 
 from voxrtc.chat.clauses import Clauses
 
-WITHIN = httpx.Timeout(30.0, connect=5.0)  # seconds; the first for each word
-
 
 class Said(msgspec.Struct, frozen=True):
-    """A message of the conversation, as the endpoint wants it."""
+    """A message of the conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
+class ToolCall(msgspec.Struct, frozen=True):
+    """The assistant wants a function called."""
+
+    id: str
+    name: str
+    arguments: str  # JSON, as the model wrote it
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What came of the call of this id."""
+
+    id: str
+    output: str
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A function that may be called; `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Ask for the assistant's next message, after these.
+
+    `tool_choice`: auto, none, required, or the name of a tool (`NamedTool`). Who knows no tools may ignore them.
+    """
+
+    messages: list[Said | ToolCall | ToolResult]
+    tools: list[Tool] = []
+    tool_choice: Literal["auto", "none", "required"] | NamedTool = "auto"
+    max_tokens: int | None = None
+
+
+class NamedTool(msgspec.Struct, frozen=True):
+    """That function is to be called."""
+
+    name: str
+
+
 class ReplyFailed(Exception):
-    """The endpoint gave no answer, or broke off. For the person to read."""
+    """There is no answer, or it broke off. For the person to read."""
 
 
-async def in_clauses(deltas: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    """The pieces that a voice can begin to speak, as soon as each is whole. Raises `ReplyFailed` when there is not a word."""
-    clauses, empty = Clauses(), True
-    async with aclosing(deltas):
-        async for delta in deltas:
-            for piece in clauses.add(delta):
-                empty = False
-                yield piece
-    if rest := clauses.rest():
-        yield rest
-    elif empty:
-        raise ReplyFailed("The chat endpoint answered without a word.")
+class ReplyCut(Exception):
+    """The answer reached `max_tokens`; what came of it is all there is."""
 
 
 class Replier(Protocol):
     """Who answers."""
 
-    def reply(self, conversation: list[Said]) -> AsyncGenerator[str, None]:
-        """The next message of the assistant, bit by bit. Raises `ReplyFailed`."""
+    def reply(self, ask: Ask) -> AsyncGenerator[str | ToolCall, None]:
+        """The next message of the assistant, bit by bit, and whole calls. Raises `ReplyFailed`, and `ReplyCut` at the end."""
 
 
-class ChatEndpoint:
-    """`url` as OpenAI's clients know it, up to `/v1`; `key` may be empty."""
+async def in_clauses(reply: AsyncGenerator[str | ToolCall, None]) -> AsyncGenerator[str | ToolCall, None]:
+    """A reply whose text comes in the pieces that a voice can begin to speak, as soon as each is whole.
 
-    def __init__(self, url: str, model: str, key: str) -> None:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._model, self._address = model, f"{url.rstrip('/')}/chat/completions"
-        self._http = httpx.AsyncClient(headers=headers, timeout=WITHIN)
-
-    async def reply(self, conversation: list[Said]) -> AsyncGenerator[str, None]:
-        wish = {"model": self._model, "messages": msgspec.to_builtins(conversation), "stream": True}
+    Raises `ReplyFailed` when there is nothing in it, and what the reply raises.
+    """
+    clauses, empty, cut = Clauses(), True, False
+    async with aclosing(reply):
         try:
-            async with self._http.stream("POST", self._address, json=wish) as response:
-                if response.status_code != httpx.codes.OK:
-                    raise ReplyFailed(f"The chat endpoint refused ({response.status_code}): {_why(await response.aread())}")
-                async with aclosing(response.aiter_lines()) as lines:  # type: ignore[type-var]
-                    async for line in lines:
-                        if text := _delta(line):
-                            yield text
-        except httpx.HTTPError as error:
-            raise ReplyFailed(
-                f"The chat endpoint does not answer ({type(error).__name__}). Is {self._address} right?"
-            ) from error
-
-    async def close(self) -> None:
-        await self._http.aclose()
+            async for part in reply:
+                for piece in clauses.add(part) if isinstance(part, str) else _after(clauses, part):
+                    empty = False
+                    yield piece
+        except ReplyCut:
+            cut = True
+    if rest := clauses.rest():
+        yield rest
+    elif empty:
+        raise ReplyFailed("The answer was without a word.")
+    if cut:
+        raise ReplyCut
 
 
-class _Delta(msgspec.Struct):
-    content: str | None = None
-
-
-class _Choice(msgspec.Struct):
-    delta: _Delta
-
-
-class _Chunk(msgspec.Struct):
-    """The part of a `chat.completion.chunk` that is spoken. Some endpoints end with one without choices."""
-
-    choices: list[_Choice] = []
-
-
-def _delta(line: str) -> str:
-    """The text in a line of the event stream. Raises `ReplyFailed`."""
-    data = line.removeprefix("data:").strip()
-    if not line.startswith("data:") or data == "[DONE]":
-        return ""
-    try:
-        chunk = msgspec.json.decode(data, type=_Chunk)
-    except msgspec.DecodeError as error:
-        raise ReplyFailed(f"The chat endpoint sent no chat.completion.chunk ({error}).") from error
-    return (chunk.choices[0].delta.content or "") if chunk.choices else ""
-
-
-class _Error(msgspec.Struct):
-    message: str
-
-
-class _Refusal(msgspec.Struct):
-    error: _Error
-
-
-def _why(body: bytes) -> str:
-    try:
-        return msgspec.json.decode(body, type=_Refusal).error.message
-    except msgspec.DecodeError:
-        return body.decode(errors="replace")[:200] or "it says nothing more"
+def _after(clauses: Clauses, call: ToolCall) -> list[str | ToolCall]:
+    """The words before a call are spoken before it."""
+    rest = clauses.rest()
+    return [rest, call] if rest else [call]

@@ -12,20 +12,21 @@ from typing import Any
 import msgspec
 
 from voxrtc.chat import events
-from voxrtc.chat.reply import ReplyFailed
+from voxrtc.chat.events import EventError
+from voxrtc.chat.outputs import Outputs
+from voxrtc.chat.reply import ReplyCut, ReplyFailed, ToolCall
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import Generate, Playout, Queued, Timing
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.track import PlayoutTrack, Utterance
 
-LETTERS = 15.0  # a second, of speech
-
 log = logging.getLogger(__name__)
 
 
 class Response:
-    """Speaks the pieces of a text, one stream of the engine after another, which are one stream on the track, named by its id.
+    """Puts out the parts of an answer: pieces of text, one stream of the engine after another, which are one stream on the
+    track, named by its id; then calls. Text that is not to be spoken needs neither engine nor track.
 
     `request` is what all pieces have in common; its text is not used. It is over for its client (`response.done`) when all
     its sound is made; the track may go on playing it.
@@ -35,19 +36,16 @@ class Response:
         self,
         send: Callable[[str], None],
         request: Generate,
-        pieces: AsyncGenerator[str, None],
-        item_id: str,
-        previous: str | None,  # the item before it
+        parts: AsyncGenerator[str | ToolCall, None],
+        outputs: Outputs,
         metadata: dict[str, str] | None,
     ) -> None:
         self.id = request.stream
         self.timing: Timing | None = None
-        self._send, self._request, self._pieces, self._metadata = send, request, pieces, metadata
-        self._texts: list[str] = []  # the pieces so far
+        self.outputs = outputs
+        self._send, self._request, self._parts, self._metadata = send, request, parts, metadata
+        self._pieces = 0
         self._stream = self.id  # of the engine, that makes the present piece
-        self._whole = False  # the present piece is all made
-        self._made, self._before = 0.0, 0.0  # seconds of sound so far, and of that before the present piece
-        self._item_id, self._previous = item_id, previous
         self._utterance: Utterance | None = None
         self._task: asyncio.Task[None] | None = None
         self._over: Callable[[Response], None] | None = None  # None once it is over
@@ -61,26 +59,19 @@ class Response:
         return self.timing is not None or self._request.priority
 
     @property
-    def text(self) -> str:
-        """As far as it has begun to be made."""
-        return " ".join(self._texts)
-
-    def heard(self, clock: Clock) -> str:
-        """The words that were played when the track had come so far: by their share of the sound, as models do not tell when
-        each comes. A piece that is still being made is taken to last as long as usual."""
-        usual = 0.0 if self._whole or not self._texts else len(self._texts[-1]) / LETTERS
-        share = clock.played / max(self._made, self._before + usual, 0.001)
-        return self.text if share > 0.99 else self.text[: round(share * len(self.text))].rpartition(" ")[0]
+    def sounds(self) -> bool:
+        """The track has begun to play it, and will tell how far it came."""
+        return self._utterance is not None
 
     def playout(self, clock: Clock) -> Playout:
         """The clock of the track as the engine wants to know it, of the present piece."""
-        played = max(0.0, clock.played - self._before)
+        played = max(0.0, clock.played - self.outputs.voiced.before)
         return Playout(stream=self._stream, played=played, at=time.monotonic(), running=clock.running and played > 0)
 
     def start(self, engines: Fleet, track: PlayoutTrack, over: Callable[[Response], None]) -> None:
         """Announce it and begin; `over` is called once, after `response.done`."""
         self._over = over
-        self._announce()
+        self._send(events.event("response.created", response=self._body("in_progress")))
         self._task = asyncio.get_running_loop().create_task(self._speak(engines, track))
         self._task.add_done_callback(self._ended)
 
@@ -112,20 +103,23 @@ class Response:
         return {stage: round(1000 * each, 2) for stage, each in seconds.items()}
 
     async def _speak(self, engines: Fleet, track: PlayoutTrack) -> None:
-        async with aclosing(self._pieces) as pieces:
-            async for text in pieces:
-                await self._say(self._next(text), engines, track)
+        async with aclosing(self._parts) as parts:
+            async for part in parts:
+                if isinstance(part, ToolCall):
+                    self.outputs.call(part)
+                elif self.outputs.modality == "text":
+                    self.outputs.say(part)
+                else:
+                    await self._say(self._next(part), engines, track)
         if self._utterance:
             await self._utterance.finish()
 
     def _next(self, text: str) -> Generate:
         """The next piece's request. Those after the first belong to a stream that sounds: they go before strangers."""
-        number = len(self._texts)
-        delta = f" {text}" if number else text
-        self._send(events.event("response.output_audio_transcript.delta", **self._place(), delta=delta))
-        self._texts.append(text)
-        self._whole = False
-        self._stream, self._before = f"{self.id}.{number}" if number else self.id, self._made
+        number, self._pieces = self._pieces, self._pieces + 1
+        self.outputs.say(f" {text}" if number else text)
+        self.outputs.voiced.begin(text)
+        self._stream = f"{self.id}.{number}" if number else self.id
         priority = self._request.priority or number > 0
         return msgspec.structs.replace(
             self._request, stream=self._stream, text=text, accepted=time.monotonic(), priority=priority
@@ -140,10 +134,10 @@ class Response:
                 if self._utterance is None:
                     self.timing = reply.timing
                     self._utterance = await track.begin(self.id)
-                self._made += len(reply.pcm) / 2 / reply.sample_rate
+                self.outputs.voiced.add(len(reply.pcm) / 2 / reply.sample_rate)
                 if not await self._utterance.write(reply.pcm, reply.sample_rate):
                     raise asyncio.CancelledError  # flushed: what follows would not be heard
-        self._whole = True
+        self.outputs.voiced.end()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """The task is done: well, badly, or because of `cancel`. A failure is told in an `error` event, too."""
@@ -154,26 +148,20 @@ class Response:
         failure = task.exception()
         if failure is None:
             return self._conclude("completed")
-        if isinstance(failure, StreamFailed):
+        if isinstance(failure, ReplyCut):
+            return self._conclude("incomplete", {"type": "incomplete", "reason": "max_output_tokens"})
+        if isinstance(failure, StreamFailed | EventError):
             code, message = failure.code, str(failure)
         elif isinstance(failure, ReplyFailed):
             code, message = "reply_failed", str(failure)
         else:
             log.error("a response failed", exc_info=failure)
             code, message = "internal_error", "This response failed inside the server; its log says why."
-        kind = "invalid_request_error" if code in ("invalid_request", "model_not_found") else "server_error"
+        kind = "invalid_request_error" if code in ("invalid_request", "model_not_found", "nothing_to_say") else "server_error"
         self._send(events.error(code, message, kind=kind))
         self._conclude("failed", {"type": "failed", "error": {"type": kind, "code": code, "message": message}})
 
-    # --- what the client is told ---
-
-    def _announce(self) -> None:
-        self._send(events.event("response.created", response=self._body("in_progress", [])))
-        item = self._item("in_progress", [])
-        self._send(events.event("response.output_item.added", response_id=self.id, output_index=0, item=item))
-        self._send(events.event("conversation.item.added", previous_item_id=self._previous, item=item))
-        part = {"type": "output_audio", "transcript": ""}
-        self._send(events.event("response.content_part.added", **self._place(), part=part))
+    # --- what the client is told, besides what is put out ---
 
     def _tell_place(self, place: Queued) -> None:
         wait_ms = round(1000 * place.wait)
@@ -183,31 +171,21 @@ class Response:
         if self._over is None:
             return
         over, self._over = self._over, None
-        text = self.text
-        part = {"type": "output_audio", "transcript": text}
-        item = self._item("completed" if status == "completed" else "incomplete", [part])
-        self._send(events.event("response.output_audio.done", **self._place()))
-        self._send(events.event("response.output_audio_transcript.done", **self._place(), transcript=text))
-        self._send(events.event("response.content_part.done", **self._place(), part=part))
-        self._send(events.event("conversation.item.done", previous_item_id=self._previous, item=item))
-        self._send(events.event("response.output_item.done", response_id=self.id, output_index=0, item=item))
-        self._send(events.event("response.done", response=self._body(status, [item], details)))
+        if not self.sounds:
+            self.outputs.cut(0.0)
+        self.outputs.conclude("completed" if status == "completed" else "incomplete")
+        self._send(events.event("response.done", response=self._body(status, details)))
         over(self)
 
-    def _place(self) -> dict[str, Any]:
-        return {"response_id": self.id, "item_id": self._item_id, "output_index": 0, "content_index": 0}
-
-    def _item(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
-        return events.message_item(self._item_id, "assistant", status, content)
-
-    def _body(self, status: str, output: list[dict[str, Any]], details: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _body(self, status: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
         return {
             "id": self.id,
             "object": "realtime.response",
             "status": status,
             "status_details": details,
-            "output": output,
-            "output_modalities": ["audio"],
+            "output": self.outputs.wire(),
+            "output_modalities": [self.outputs.modality],
             "metadata": self._metadata,
             "audio": {"output": {"voice": self._request.voice}},
+            "usage": None,
         }

@@ -1,7 +1,7 @@
-"""One Realtime conversation over a data channel: OpenAI's events in and out, sound on the peer's track.
+"""One Realtime session: OpenAI's events in and out, sound on the line's track.
 
-A response answers the conversation's last user message, where there is somebody to answer (`Replier`). Otherwise it speaks
-that message itself, if it was typed; what the person says is then transcribed and no more.
+A response answers the conversation, where there is somebody to answer (`Replier`). Otherwise it speaks the user's last message
+itself, if it was typed; what the person says is then transcribed and no more.
 """
 
 from __future__ import annotations
@@ -9,38 +9,33 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, Protocol
+from contextlib import aclosing
+from typing import Any
 
 from voxrtc.asr.client import Transcriber
-from voxrtc.chat import events
+from voxrtc.chat import events, items
 from voxrtc.chat.choice import Choice, choose
+from voxrtc.chat.conversation import Conversation
 from voxrtc.chat.events import EventError
+from voxrtc.chat.formats import Blocks, describe
 from voxrtc.chat.input_buffer import InputBuffer
-from voxrtc.chat.reply import Replier, Said, in_clauses
+from voxrtc.chat.manner import Manner
+from voxrtc.chat.outputs import Outputs
+from voxrtc.chat.reply import Replier, ToolCall, in_clauses
 from voxrtc.chat.response import Response
+from voxrtc.chat.session_settings import Format, SessionSettings
+from voxrtc.chat.speaking import Line, Speaking
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import Generate
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
-from voxrtc.rtc.track import PlayoutTrack
-
-ITEMS = 256  # of the conversation that are remembered
 
 log = logging.getLogger(__name__)
 
 
-class Line(Protocol):
-    """What a conversation needs of its peer."""
-
-    track: PlayoutTrack
-
-    def send(self, text: str) -> None: ...
-
-
 class Session:
-    """The conversation with one peer, as its `PeerListener`, and as its microphone's `input_buffer.Conversation`. At most
-    one response is generated at a time.
+    """The conversation with one peer, as its `PeerListener`, and as its microphone's `input_buffer.Listener`.
 
     Handlers return at once, so that nothing stands before a Stop.
     """
@@ -55,19 +50,17 @@ class Session:
         choice: Choice,
         turns: TurnSettings | None,
         replier: Replier | None,
-        instructions: str,  # for the replier
+        manner: Manner,
         over: Callable[[], None],
     ) -> None:
         self._engines, self._choice, self._over = engines, choice, over
-        self._replier, self._instructions = replier, instructions
+        self._replier, self._manner = replier, manner
         self._input = InputBuffer(self, transcriber, detect, turns)
+        self._speaking = Speaking(engines, lambda: self.line, self.tell)
+        self._conversation = Conversation()
+        self._appended = Blocks(Format())  # by `input_audio_buffer.append`
+        self.format = Format()  # of the sound in `response.output_audio.delta`
         self._id = events.new_id("sess")
-        self._items: list[str] = []  # ids, oldest first
-        self._talk: list[Said] = []  # the conversation as it was heard, oldest first
-        self._unanswered = False  # there is a user message that nothing has answered
-        self._active: Response | None = None  # being generated
-        self._broke_in = False  # since the last response: the next one is a reply to that
-        self._heard: dict[str, Response] = {}  # being generated or still to be played out, by stream
 
     # --- the peer's side (PeerListener) ---
 
@@ -75,182 +68,172 @@ class Session:
         self.tell("session.created", session=self._settings())
 
     def received(self, text: str | bytes) -> None:
-        cause: str | None = None
+        if event := self.parsed(text):
+            self.handle(event)
+
+    def parsed(self, text: str | bytes, most: int = events.MAX_EVENT) -> events.AnyClientEvent | None:
+        """The event in a message, of at most so many bytes. A mistake is told."""
         try:
-            event = events.parse(text)
-            cause = event.event_id
+            return events.parse(text, most)
+        except EventError as error:
+            self._complain(error)
+            return None
+
+    def handle(self, event: events.AnyClientEvent) -> None:
+        """Mistakes are told."""
+        try:
             self._handle(event)
         except EventError as error:
-            self.line.send(events.error(error.code, str(error), error.param, error.event_id or cause))
+            self._complain(error, event.event_id)
         except Exception:
             log.exception("an event could not be handled")
             message = "This event failed inside the server; its log says why."
-            self.line.send(events.error("internal_error", message, None, cause, "server_error"))
+            self.line.send(events.error("internal_error", message, None, event.event_id, "server_error"))
 
     def heard(self, block: Samples) -> None:
         self._input.heard(block)
 
     def closed(self) -> None:
-        if self._active:
-            self._active.cancel()
+        self._speaking.close()
         self._input.drop()
         self._over()
 
     def started(self, clock: Clock) -> None:
-        self.tell("output_audio_buffer.started", response_id=clock.stream)
-        if (response := self._heard.get(clock.stream)) and response.timing:
-            self.tell("voxrtc.timing", response_id=clock.stream, **response.stages(time.monotonic()))
+        self._speaking.started(clock)
 
     def progress(self, clock: Clock) -> None:
-        if self._active and self._active.id == clock.stream:  # afterwards the engine no longer needs to know
-            self._engines.report(self._active.playout(clock))
+        self._speaking.progress(clock)
 
     def stopped(self, clock: Clock) -> None:
-        self.tell("output_audio_buffer.stopped", response_id=clock.stream)
-        self._played(clock)
+        self._speaking.stopped(clock)
 
-    # --- the microphone's side (input_buffer.Conversation) ---
+    # --- the microphone's side (input_buffer.Listener) ---
 
     def tell(self, type: str, **fields: Any) -> None:
         self.line.send(events.event(type, **fields))
 
-    def insert(self, id: str, after: str | None) -> str | None:
-        """Put an item after another (None: at the end, "root": first); returns the id before it, if any."""
-        if after not in (None, "root", *self._items):
-            raise EventError("item_not_found", f"There is no item {after!r} to insert after.", "previous_item_id")
-        place = len(self._items) if after is None else 0 if after == "root" else self._items.index(after) + 1
-        previous = self._items[place - 1] if place else None
-        self._items.insert(place, id)
-        del self._items[:-ITEMS]
-        return previous
+    def committed(self, id: str) -> None:
+        item = items.Message(id, "user", [items.Heard()])
+        previous = self._conversation.add(item)
+        self.tell("input_audio_buffer.committed", previous_item_id=previous, item_id=id)
+        self._tell_item(item, previous)
 
     def interrupt(self) -> None:
-        if self._active:
-            self._break_off(self._active, "turn_detected")
-        self._clear()
+        self._speaking.interrupt()
 
-    def said(self, text: str) -> None:
-        if self._replier is None:
-            return
-        self._remember(Said("user", text))
-        if self._input.settings and self._input.settings.respond and not self._active:
-            try:
-                self._respond(events.ResponseSettings())
-            except EventError as error:
-                self.line.send(events.error(error.code, str(error), error.param))
+    def said(self, id: str, transcript: str | None) -> None:
+        self._conversation.understood(id, transcript)
+        turns = self._input.settings
+        if transcript and self._replier and turns and turns.respond and not self._speaking.active:
+            self.handle(events.ResponseCreate())
 
     # --- client events ---
 
     def _handle(self, event: events.AnyClientEvent) -> None:
         match event:
-            case events.SessionUpdate(session=session):
-                self._choice = choose(self._engines.known, session.model, session.voice, self._choice)
-                self._instructions = session.instructions or self._instructions
-                if (turns := session.turns(self._input.settings)) != self._input.settings:
-                    self._input.configure(turns)
-                self.tell("session.updated", session=self._settings())
+            case events.SessionUpdate():
+                self._update(event.session)
             case events.ItemCreate():
-                self._add_item(event)
+                self._create(event)
+            case events.ItemRetrieve():
+                self.tell("conversation.item.retrieved", item=self._conversation.find(event.item_id).wire())
+            case events.ItemTruncate(item_id=id, content_index=part, audio_end_ms=end):
+                self._conversation.truncate(id, part, end / 1000)
+                self._speaking.truncated(id)
+                self.tell("conversation.item.truncated", item_id=id, content_index=part, audio_end_ms=end)
+            case events.ItemDelete(item_id=id):
+                self._conversation.delete(id)
+                self.tell("conversation.item.deleted", item_id=id)
             case events.ResponseCreate():
                 self._respond(event.response or events.ResponseSettings())
             case events.ResponseCancel():
-                self._cancel(event.response_id)
+                self._speaking.cancel(event.response_id)
             case events.OutputClear():
-                self._clear()
+                self._speaking.clear()
+            case events.InputAppend():
+                for block in self._appended.add(event.audio, "audio"):
+                    self._input.heard(block)
             case events.InputCommit():
+                for block in self._appended.rest():
+                    self._input.heard(block)
                 self._input.commit()
             case events.InputClear():
+                self._appended.rest()
                 self._input.clear()
             case events.Ping():
                 self.tell("voxrtc.pong", id=event.id, t=event.t)
             case events.Pong():
                 pass  # that it came in was its message
 
-    def _add_item(self, event: events.ItemCreate) -> None:
-        item, text = event.item, _text(event.item, "item")
-        id = item.id or events.new_id("item")
-        if id in self._items:
-            raise EventError("item_exists", f"There is an item {id!r} already.", "item.id")
-        previous = self.insert(id, event.previous_item_id)
-        self._remember(_said(item, text))
-        content = [{"type": content.type, "text": content.text} for content in item.content]
-        body = events.message_item(id, item.role or "user", "completed", content)
-        self.tell("conversation.item.added", previous_item_id=previous, item=body)
-        self.tell("conversation.item.done", previous_item_id=previous, item=body)
+    def _update(self, wish: SessionSettings) -> None:
+        choice = choose(self._engines.known, wish.model, wish.voice, self._choice)
+        self._manner = self._manner.updated(wish, "session")
+        self._choice = choice
+        self._appended = Blocks(wish.input_format or self._appended.format)
+        self.format = wish.output_format or self.format
+        if (turns := wish.turns(self._input.settings)) != self._input.settings:
+            self._input.configure(turns)
+        self.tell("session.updated", session=self._settings())
 
-    def _respond(self, settings: events.ResponseSettings) -> None:
-        if self._active:
-            message = f"Response {self._active.id} is in progress; cancel it or wait until it is done."
-            raise EventError("conversation_already_has_active_response", message)
-        if settings.output_modalities not in (None, ["audio"]):
-            raise EventError("invalid_value", "Responses here are sound: ['audio'].", "response.output_modalities")
-        choice = choose(self._engines.known, None, settings.voice, self._choice)
+    def _create(self, event: events.ItemCreate) -> None:
+        item = items.read(event.item, "item")
+        if isinstance(item, items.FunctionOutput) and not self._conversation.called(item.call_id):
+            message = f"There was no call {item.call_id[:64]!r} in the conversation."
+            raise EventError("invalid_tool_call_id", message, "item.call_id")
+        sound = [self._sound(content, number) for number, content in enumerate(event.item.content) if content.audio]
+        self._tell_item(item, self._conversation.add(item, event.previous_item_id))
+        if isinstance(item, items.Message) and any(isinstance(part, items.Heard) and part.pending for part in item.content):
+            self._input.transcribe(item.id, b"".join(sound), self._conversation.understood)
+
+    def _sound(self, content: events.Content, number: int) -> bytes:
+        """What a client gives of an item's sound, as a transcriber wants it."""
+        blocks = Blocks(self._appended.format)
+        return b"".join(
+            block.tobytes() for block in blocks.add(content.audio or "", f"item.content[{number}].audio") + blocks.rest()
+        )
+
+    def _complain(self, error: EventError, cause: str | None = None) -> None:
+        self.line.send(events.error(error.code, str(error), error.param, error.event_id or cause))
+
+    def _tell_item(self, item: items.Item, previous: str | None) -> None:
+        self.tell("conversation.item.added", previous_item_id=previous, item=item.wire())
+        self.tell("conversation.item.done", previous_item_id=previous, item=item.wire())
+
+    # --- responses ---
+
+    def _respond(self, wish: events.ResponseSettings) -> None:
+        self._speaking.check_free()
+        manner = self._manner.updated(wish, "response")
+        choice = choose(self._engines.known, None, wish.voice, self._choice)
         request = Generate(
             stream=events.new_id("resp"),
             text="",
             accepted=time.monotonic(),
             model=choice.model,
             voice=choice.voice,
-            priority=self._broke_in or self.line.track.clock is not None,
+            priority=self._speaking.priority,
         )
-        pieces = self._pieces(settings)
-        self._broke_in = False
-        item_id = events.new_id("item")
-        previous = self.insert(item_id, None) if settings.conversation != "none" else None
-        response = Response(self.line.send, request, pieces, item_id, previous, settings.metadata)
-        self._active = self._heard[response.id] = response
-        response.start(self._engines, self.line.track, self._generated)
+        parts = self._parts(wish.input, manner)
+        into = self._conversation if wish.conversation == "auto" else None
+        outputs = Outputs(self.line.send, into, request.stream, manner.modality)
+        self._speaking.start(Response(self.line.send, request, parts, outputs, wish.metadata))
 
-    def _pieces(self, settings: events.ResponseSettings) -> AsyncGenerator[str, None]:
-        """What to speak: given words, or a reply. From the response's own input, else from the conversation."""
-        if settings.input is not None:
-            talk = [_said(item, _text(item, "response.input")) for item in settings.input]
-            if talk and talk[-1].role == "assistant":
-                return _once(talk[-1].content)
-        else:
-            talk, self._unanswered = (self._talk if self._unanswered else []), False
-        asked = [said.content for said in talk if said.role == "user"]
-        if not asked:
+    def _parts(self, given: list[events.Item] | None, manner: Manner) -> AsyncGenerator[str | ToolCall, None]:
+        """What to put out: given words, or a reply. To the response's own input, else to the conversation."""
+        conversation = self._conversation if given is None else Conversation(map(self._given, range(len(given)), given))
+        if given is not None and (words := conversation.given):
+            return _once(words)
+        if self._replier:
+            return _reply(self._replier, conversation, manner)
+        if not (asked := conversation.asked):
             raise EventError("nothing_to_say", "There is no user message to speak: create an item with input_text.")
-        if self._replier is None:
-            return _once(asked[-1])
-        return in_clauses(self._replier.reply([Said("system", self._instructions), *talk]))
+        return _once(asked)
 
-    def _remember(self, said: Said) -> None:
-        self._talk.append(said)
-        del self._talk[:-ITEMS]
-        self._unanswered = self._unanswered or said.role == "user"
-
-    def _cancel(self, response_id: str | None) -> None:
-        if self._active is None or response_id not in (None, self._active.id):
-            raise EventError("response_cancel_not_active", "There is no such response in progress.", "response_id")
-        self._break_off(self._active)
-
-    def _clear(self) -> None:
-        if clock := self.line.track.flush():
-            self._broke_in = True
-            if self._active and self._active.id == clock.stream:
-                self._break_off(self._active)  # the rest would not be heard
-            self.tell("output_audio_buffer.cleared", response_id=clock.stream)
-            self._played(clock)
-
-    def _break_off(self, response: Response, reason: str = "client_cancelled") -> None:
-        self._broke_in = self._broke_in or response.in_conversation
-        response.cancel(reason)
-
-    # --- what follows from them ---
-
-    def _generated(self, response: Response) -> None:
-        self._active = None
-        clock = self.line.track.clock
-        if clock is None or clock.stream != response.id:
-            self._heard.pop(response.id, None)  # nothing of it is left to play
-
-    def _played(self, clock: Clock) -> None:
-        response = self._heard.pop(clock.stream, None)
-        if response and (words := response.heard(clock)):
-            self._remember(Said("assistant", words))
-        self.tell("voxrtc.playout", response_id=clock.stream, played_ms=1000 * clock.played, underruns=clock.underruns)
+    def _given(self, number: int, item: events.Item) -> items.Item:
+        """An item of a response's own input, which may be one of the conversation's."""
+        if item.type == "item_reference":
+            return self._conversation.find(item.id or "", f"response.input[{number}].id")
+        return items.read(item, f"response.input[{number}]")
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -258,31 +241,27 @@ class Session:
             "object": "realtime.session",
             "type": "realtime",
             "model": self._choice.model,
-            "output_modalities": ["audio"],
-            "instructions": self._instructions,
+            **self._manner.describe(),
             "audio": {
-                "input": self._input.describe(answered=self._replier is not None),
-                "output": {"voice": self._choice.voice},
+                "input": {
+                    "format": describe(self._appended.format),
+                    **self._input.describe(answered=self._replier is not None),
+                },
+                "output": {"format": describe(self.format), "voice": self._choice.voice},
             },
         }
 
 
-async def _once(text: str) -> AsyncGenerator[str, None]:
+async def _once(text: str) -> AsyncGenerator[str | ToolCall, None]:
     yield text
 
 
-def _said(item: events.Item, text: str) -> Said:
-    return Said("assistant" if item.role == "assistant" else "system" if item.role == "system" else "user", text)
-
-
-def _text(item: events.Item, param: str) -> str:
-    """What a message says. Raises `EventError` when it is no message of text."""
-    if item.type != "message" or item.role not in ("user", "assistant", "system"):
-        message = "Items here are messages of the role user, assistant or system."
-        raise EventError("invalid_value", message, f"{param}.type" if item.type != "message" else f"{param}.role")
-    kind = "output_text" if item.role == "assistant" else "input_text"
-    if not item.content or any(content.type != kind or content.text is None for content in item.content):
-        raise EventError(
-            "invalid_value", f"A message of the {item.role} has content of type {kind!r} with a text.", f"{param}.content"
-        )
-    return " ".join(content.text or "" for content in item.content)
+async def _reply(replier: Replier, conversation: Conversation, manner: Manner) -> AsyncGenerator[str | ToolCall, None]:
+    """The reply to a conversation, once all that was said in it is written down. Raises `ReplyFailed`, `EventError`."""
+    await conversation.settled()
+    if conversation.silent:
+        raise EventError("nothing_to_say", "There were no words in what was said, so there is nothing to answer.")
+    deltas = replier.reply(manner.ask(conversation.messages()))
+    async with aclosing(deltas if manner.modality == "text" else in_clauses(deltas)) as parts:
+        async for part in parts:
+            yield part

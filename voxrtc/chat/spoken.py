@@ -12,7 +12,7 @@ EVENT = "conversation.item.input_audio_transcription"
 class Spoken:
     """A turn's `asr.client.Reader`. Deltas are words that two hypotheses in a row agree on, so they can be appended."""
 
-    def __init__(self, id: str, tell: Tell, said: Callable[[str], None]) -> None:
+    def __init__(self, id: str, tell: Tell, said: Callable[[str, str | None], None]) -> None:
         self.id = id
         self._tell, self._said = tell, said
         self._committed = False
@@ -25,6 +25,7 @@ class Spoken:
         self._committed = True
         if self._trouble:
             self._tell(f"{EVENT}.failed", **self._place(), error=self._trouble)
+            self._said(self.id, None)
 
     def hypothesis(self, text: str) -> None:
         words, before = text.split(), self._last
@@ -39,8 +40,7 @@ class Spoken:
 
     def transcript(self, text: str) -> None:
         self._tell(f"{EVENT}.completed", **self._place(), transcript=text)
-        if text:
-            self._said(text)
+        self._said(self.id, text)
 
     def unheard(self, code: str, message: str) -> None:
         self._trouble = {"type": "server_error", "code": code, "message": message, "param": None}

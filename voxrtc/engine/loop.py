@@ -27,7 +27,8 @@ from voxrtc.engine.door import Door, Stays
 from voxrtc.engine.imitations import Imitations
 from voxrtc.engine.scheduler import Policy, StepPlan, playout
 from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, machine, stats, view
-from voxrtc.engine.stream import Piece, State, Stream
+from voxrtc.engine.stream import Passage, Piece, State, Stream
+from voxrtc.engine.words import Words
 from voxrtc.engine.worker import Chunk as CodecChunk
 from voxrtc.engine.worker import Step, Task, Worker
 from voxrtc.messages import (
@@ -44,13 +45,15 @@ from voxrtc.messages import (
     Models,
     Playout,
 )
-from voxrtc.speechlm.base import InvalidRequest, Prompt, Turn, Utterance, pcm16
+from voxrtc.speechlm.alignment import sources
+from voxrtc.speechlm.base import InvalidRequest, Prompt, SpeechLM, Turn, Utterance, pcm16
 
 log = logging.getLogger(__name__)
 
 Reply = Callable[[EngineReply], None]
 
 WARM_UP = (1, 4, 16, 64)  # streams at a time; the most also has working memory reach about its final size
+WARM_UP_WITHIN = 1.5  # seconds for so many; what is not said by then, on a slow machine, need not be
 NAP = 0.02  # seconds between looks at streams that rest because they are far ahead of their listeners
 
 
@@ -104,11 +107,15 @@ class Engine:
     def _warm_up(self) -> None:
         """The first sentence is slow, and the policy needs an idea of what steps of different sizes cost."""
         for streams in (1, *WARM_UP):
-            for i in range(min(streams, self.worker.slots)):
-                self.submit(Generate(stream=f"warm-up {i}", text="Yes.", accepted=self.clock()), lambda reply: None)
+            names, began = [f"warm-up {i}" for i in range(min(streams, self.worker.slots))], self.clock()
+            for name in names:
+                self.submit(Generate(stream=name, text="Yes.", accepted=began), lambda reply: None)
             while (ran := self.run_once()) or self.streams:
                 if not ran:
                     self._wait()
+                if self.clock() - began > WARM_UP_WITHIN:
+                    while names:
+                        self.submit(Cancel(stream=names.pop()), lambda reply: None)
             if streams == 1:
                 self.costs = Costs()  # the slow one is no example
         self.counters = Counters(born=self.clock())
@@ -216,7 +223,7 @@ class Engine:
                 self._sampled(stream, piece, *result)
 
     def _sampled(self, stream: Stream, piece: Piece, frame: Tensor, last: bool) -> None:
-        piece.add(frame, last)
+        piece.add(frame, last, self.worker.model.passes(frame))
         stream.frames += 1
         stream.frame_times.append(self.clock())
         stream.first_frame = stream.first_frame or stream.frame_times[-1]
@@ -254,17 +261,22 @@ class Engine:
             if isinstance(samples, Exception):
                 self._fail(stream, samples)
                 continue
+            assert piece is not None
             if len(samples):
-                self._hand_over(stream, samples)
+                self._hand_over(stream, piece, samples, final)
             if final:
                 self._next_piece(stream)
 
-    def _hand_over(self, stream: Stream, samples: Tensor) -> None:
-        rate = self.worker.model.detokenizer.sample_rate
-        timing = None if stream.chunks else stream.timing(self.clock())
+    def _hand_over(self, stream: Stream, piece: Piece, samples: Tensor, final: bool) -> None:
+        rate, number = self.worker.model.detokenizer.sample_rate, stream.chunks
+        timing = None if number else stream.timing(self.clock())
         stream.state = State.PLAYING
         stream.delivered += len(samples) / rate
-        stream.reply(Chunk(stream=stream.id, index=stream.chunks, pcm=pcm16(samples), sample_rate=rate, timing=timing))
+        spoken = piece.words.news()
+        if final:
+            spoken.append(piece.words.rest(stream.delivered))
+        pcm = pcm16(samples)
+        stream.reply(Chunk(stream=stream.id, index=number, pcm=pcm, sample_rate=rate, timing=timing, spoken=spoken))
         stream.chunks += 1
         self.counters.chunks += 1
 
@@ -314,23 +326,24 @@ class Engine:
         rest, imitation = None if stream.pieces is None else deque(stream.pieces), stream.imitation
         before = tuple(stream.spoken)
 
-        def make() -> tuple[deque[str], str, Prompt]:
-            texts = deque(model.split(request.text)) if rest is None else rest
-            text = texts.popleft()
-            return texts, text, model.preprocess(Utterance(text, request.voice, imitation, before))
+        def make() -> tuple[deque[Passage], Passage, Prompt]:
+            passages = _passages(model, request.text) if rest is None else rest
+            passage = passages.popleft()
+            utterance = Utterance(passage.text, request.voice, imitation, before, passage.source)
+            return passages, passage, model.preprocess(utterance)
 
         stream.preparing = True
         job = self._prompts.submit(make)
         job.add_done_callback(lambda done: self._inbox.put(partial(self._prepared, stream, done)))
 
-    def _prepared(self, stream: Stream, done: Future[tuple[deque[str], str, Prompt]]) -> None:
+    def _prepared(self, stream: Stream, done: Future[tuple[deque[Passage], Passage, Prompt]]) -> None:
         if stream.over:
             return
         stream.preparing = False
         if error := done.exception():
             self._fail(stream, error)
             return
-        stream.pieces, stream.text, stream.prepared = done.result()
+        stream.pieces, stream.passage, stream.prepared = done.result()
         stream.prompt_ready = stream.prompt_ready or self.clock()
         if self.worker.most_pages(stream.prepared) > self.worker.cache.pages:
             self._fail(stream, InvalidRequest("This text needs more memory than the engine was given. Please shorten it."))
@@ -347,10 +360,12 @@ class Engine:
             self._fail(stream, error)
             return
         stream.slot, stream.prepared = self._slots.pop(), None
-        model = self.worker.model
+        model, passage = self.worker.model, stream.passage
         state = self.worker.detokenizer_state(stream.seed + stream.frames)
         kept: list[Tensor] | None = [] if model.remembers else None
-        stream.piece = Piece(stream.text, prompt, state, prompt.known, kept=kept)
+        words = Words(prompt.words, len(passage.source), model.frame_rate, stream.delivered, stream.said)
+        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, kept=kept)
+        stream.said += len(passage.source)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
         if stream.pieces and not model.remembers:
@@ -391,3 +406,9 @@ class Engine:
             stream.reply(
                 Ended(stream=stream.id, reason=state.value, frames=stream.frames, frames_after_cancel=frames_after_cancel)
             )
+
+
+def _passages(model: SpeechLM, text: str) -> deque[Passage]:
+    """What the text's prompts are made of. Raises `InvalidRequest`."""
+    pieces = model.split(text)
+    return deque(map(Passage, pieces, sources(text, pieces)))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.engine.kv_cache import Evicted
+from voxrtc.engine.words import Words
 from voxrtc.messages import EngineReply, Generate, Playout, Queued, Timing
 from voxrtc.speechlm.base import Prompt, Turn
 
@@ -30,6 +31,14 @@ class State(Enum):
     FAILED = "failed"
 
 
+@dataclass(frozen=True)
+class Passage:
+    """As much of a stream's text as one prompt takes: how the model has it, and what that was made of."""
+
+    text: str
+    source: str
+
+
 @dataclass
 class Piece:
     """The prompt being spoken: a sentence or so. A long text is several, one after the other."""
@@ -37,6 +46,7 @@ class Piece:
     text: str
     prompt: Prompt
     detokenizer: Any  # streaming state of this piece
+    words: Words
     position: int  # tokens in the cache
     made: int = 0  # frames sampled
     kept: list[Tensor] | None = None  # all of them, where the model remembers
@@ -53,9 +63,13 @@ class Piece:
         """Steps for all its frames have begun, though not all may be done: the last prompt token's step gives the first."""
         return self.position >= self.prompt.length + self.prompt.max_frames - 1
 
-    def add(self, frame: Tensor, last: bool) -> None:
-        """Take a sampled frame [width]; its length is bounded by the prompt whatever the model thinks."""
+    def add(self, frame: Tensor, last: bool, passes: int) -> None:
+        """Take a sampled frame [width], with which so many units of the text end.
+
+        Its length is bounded by the prompt whatever the model thinks.
+        """
         self.made += 1
+        self.words.passed(self.made, passes)
         self.pending.append(frame)
         if self.kept is not None:
             self.kept.append(frame)
@@ -97,15 +111,16 @@ class Stream:
     seed: int
     state: State = State.WAITING
     imitation: Any = None  # of the recording that came with the request, made ready
-    pieces: deque[str] | None = None  # texts not yet made into prompts; None: not yet split
+    pieces: deque[Passage] | None = None  # not yet made into prompts; None: not yet split
     preparing: bool = False  # the next piece's prompt is being made
-    text: str = ""  # of the prepared piece
+    passage: Passage = Passage("", "")  # of the prepared piece
     prepared: Prompt | None = None  # the next piece's prompt, waiting to be admitted
     piece: Piece | None = None  # the one that is in the engine, in `slot`
     spoken: list[Turn] = field(default_factory=list)  # the latest pieces, where the model remembers
     slot: int = -1
     evicted: Evicted | None = None  # what its pages held, while it is preempted
     clock: Clock = field(default_factory=Clock)
+    said: int = 0  # characters of its text that were made into pieces
     frames: int = 0  # over all pieces
     frame_times: deque[float] = field(default_factory=lambda: deque(maxlen=8))
     delivered: float = 0.0  # seconds of sound handed over

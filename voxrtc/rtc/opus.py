@@ -46,14 +46,15 @@ class OpusEncoder:
 
 
 class Resampler:
-    """PCM16 of any rate to samples at 48 kHz, for one stream: state is kept from chunk to chunk, no sample is lost.
+    """PCM16 of any rate to samples at 48 kHz, or what `rate` says, for one stream: state is kept from chunk to chunk, no
+    sample is lost.
 
     libswresample keeps 32 output samples back at 24 kHz; soxr HQ would keep 31 ms, which is slack taken from every
     stream's start.
     """
 
-    def __init__(self) -> None:
-        self._swr = av.AudioResampler(format="s16", layout="mono", rate=RATE)
+    def __init__(self, rate: int = RATE) -> None:
+        self._swr = av.AudioResampler(format="s16", layout="mono", rate=rate)
         self._rate = 0
 
     def __call__(self, pcm: bytes, sample_rate: int) -> Samples:

@@ -78,6 +78,7 @@ class Peer:
     carry events, until `close`."""
 
     PROBE = '{"type":"voxrtc.ping"}'
+    paced = True  # the track plays the sound
 
     def __init__(self, configuration: RTCConfiguration, listener: PeerListener) -> None:
         self.track = PlayoutTrack(listener)

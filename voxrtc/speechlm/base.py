@@ -51,16 +51,30 @@ class Prefix:
 
 
 @dataclass(frozen=True)
+class Word:
+    """Where a word is spoken: in the units from `begin` up to `end` of its prompt. Units are the family's own, like phonemes.
+
+    With it `characters` of the prompt's source are said: its own and all before them.
+    """
+
+    begin: int
+    end: int
+    characters: int
+
+
+@dataclass(frozen=True)
 class Prompt:
     """A piece of text made ready: `length` positions, at most `max_frames` to follow, `data` the family's own.
 
-    Of the positions the first `len(prefix)` need no prefill: the cache gets them as they are.
+    Of the positions the first `len(prefix)` need no prefill: the cache gets them as they are. `words` are in their order; a
+    model that cannot tell when it speaks which has none.
     """
 
     length: int
     max_frames: int
     data: Any
     prefix: Prefix | None = None
+    words: tuple[Word, ...] = ()
 
     @property
     def known(self) -> int:
@@ -92,6 +106,7 @@ class Utterance:
     voice: str = "default"
     imitation: Any = None  # what `SpeechLM.clone` made of a recording, to be spoken with instead of `voice`
     before: tuple[Turn, ...] = ()  # only for models that `remember`
+    source: str | None = None  # what was written that `split` made `text` of; None: `text` itself
 
 
 @dataclass(frozen=True)
@@ -191,6 +206,10 @@ class SpeechLM(ABC):
     def clone(self, clip: Clip) -> Any:
         """A recording -> what `Utterance.imitation` takes. May be slow, like `preprocess`. Raises `InvalidRequest`."""
         raise InvalidRequest("This model speaks with its own voices only. Please choose one of them.")
+
+    def passes(self, frame: Tensor) -> int:
+        """How many units of its prompt's text end with a frame [width]; of models whose prompts have `words`."""
+        return 0
 
     @abstractmethod
     def new_states(self, slots: int) -> Any:

@@ -77,7 +77,11 @@ class Lark(SpeechLM):
         room = self.cache.positions - len(ids) - 1
         frames = min(room, len(ids) * (self.network.config.max_elapsed + 1))
         # The last prompt position is the first frame's input: its hidden state gives the first frame.
-        return Prompt(length=len(ids) + 1, max_frames=frames, data=torch.tensor(ids))
+        words = text.words(piece, piece if utterance.source is None else utterance.source)
+        return Prompt(length=len(ids) + 1, max_frames=frames, data=torch.tensor(ids), words=words)
+
+    def passes(self, frame: Tensor) -> int:
+        return int(frame[ADVANCE])
 
     def new_states(self, slots: int) -> LarkStates:
         width = self.max_phonemes + 2 * self._margin

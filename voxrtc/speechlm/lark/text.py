@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 
+from voxrtc.speechlm.alignment import align
+from voxrtc.speechlm.base import Word
 from voxrtc.speechlm.lark.speakable import speakable
 
 PHONEMES = 178  # ids
+SILENT = 16  # the last of the ids that are no sounds: pads, marks and the blank
 MAX_IDS = 180  # of a piece: about 11 s of speech, and at 3 frames a phoneme, the most ever heard, 13.5 s
 
 SENTENCE_END = re.compile(r"(?<=[.!?])[)']*\s+(?=\S)")
@@ -30,6 +34,14 @@ BREATHS = tuple(map(re.compile, (
 ENDINGS = re.compile(r"\b(no|nos|fig|Fig|ch|Ch|vol|Vol|ed|eds|est|pp|[Tt]he Sun)\.(?! ?\d)")
 # What hibari says and Lark hasn't been taught, and the nearest that it was.
 UNTAUGHT = str.maketrans({"…": ",", "—": ",", '"': None, "“": None, "”": None, "a": "ɑ", "y": "i", "ʀ": "ɹ"})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A piece as it is read out: phoneme ids, between two pads, and the spoken words, each with the ids [begin, end) it has."""
+
+    ids: tuple[int, ...]
+    words: tuple[tuple[str, int, int], ...]
 
 
 class Reader:
@@ -50,15 +62,24 @@ class Reader:
         """Whether the lexicons have this lower-case word."""
         return word in self._g2p.lexicon.golds or word in self._g2p.lexicon.silvers
 
-    def ids(self, piece: str) -> tuple[int, ...]:
-        """Phoneme ids of a piece of speakable text, between two pads."""
+    def read(self, piece: str) -> Reading:
+        """How to say a piece of speakable text."""
         tokens = self._g2p.phonemize_tokens(self._g2p.tokenize(self._normalize(ENDINGS.sub(r"\1 .", piece))))
-        sound = "".join((token.phonemes or self._spelled(token.text)) + token.whitespace for token in tokens)
-        sound = re.sub(r" +(?=[,.;:!?) ])|,(?=[,.;:!?])", "", sound.translate(UNTAUGHT)).strip()
-        end = piece.rstrip(")'")[-1:]
-        if end in ".!?,;:" and not sound.rstrip(")").endswith(end):  # after "p.m.": the model listens for the end
-            sound += end
-        return (0, *(self.vocabulary[c] for c in sound if c in self.vocabulary), 0)
+        sounds = [(token.phonemes or self._spelled(token.text)) + token.whitespace for token in tokens]
+        letters = [(c, word) for word, sound in enumerate(sounds) for c in sound.translate(UNTAUGHT)]
+        sound = "".join(c for c, _ in letters)
+        superfluous = _superfluous(sound)
+        letters = [letter for at, letter in enumerate(letters) if at not in superfluous]
+        end, last = piece.rstrip(")'")[-1:], "".join(c for c, _ in letters).rstrip(")")[-1:]
+        if end in ".!?,;:" and last != end:  # after "p.m.": the model listens for the end
+            letters.append((end, len(tokens) - 1))
+        ids = [(self.vocabulary[c], word) for c, word in letters if c in self.vocabulary]
+        where: dict[int, list[int]] = {}
+        for at, (i, word) in enumerate(ids, 1):  # behind the pad
+            if i > SILENT:
+                where.setdefault(word, []).append(at)
+        words = tuple((tokens[word].text, at[0], at[-1] + 1) for word, at in where.items())
+        return Reading((0, *(i for i, _ in ids), 0), words)
 
     def _spelled(self, text: str) -> str:
         """A token for which hibari finds no sound, letter by letter: nothing that can be said is left out."""
@@ -81,14 +102,34 @@ def reader() -> Reader:
     return Reader()
 
 
+def _superfluous(sound: str) -> set[int]:
+    """What of a string of phonemes is not read: blanks at its ends and before marks, and commas before other marks."""
+    spans = re.finditer(r"^\s+|\s+$| +(?=[,.;:!?) ])|,(?=[,.;:!?])", sound)
+    return {at for span in spans for at in range(*span.span())}
+
+
 @lru_cache(maxsize=1024)
-def _ids(piece: str) -> tuple[int, ...]:
-    return reader().ids(piece)
+def _read(piece: str) -> Reading:
+    return reader().read(piece)
 
 
 def phonemize(piece: str) -> list[int]:
     """Phoneme ids (below PHONEMES, at most MAX_IDS) of a piece that `split` made."""
-    return list(_ids(piece))
+    return list(_read(piece).ids)
+
+
+def words(piece: str, source: str) -> tuple[Word, ...]:
+    """The words of `source`, which `piece` was made of, that have sounds: where in `phonemize(piece)`. What is silent after a
+    word counts as said with it."""
+    read = _read(piece).words if source.strip() else ()
+    numbers = align(source, [word for word, _, _ in read])
+    ends = [match.end() for match in re.finditer(r"\S+", source)]
+    found: dict[int, Word] = {}
+    for number, (_, begin, end) in zip(numbers, read, strict=True):
+        begin = found[number].begin if number in found else begin
+        found[number] = Word(begin, end, ends[number])
+    silent = [following - 1 for following in [*found, len(ends)][1:]]
+    return tuple(Word(word.begin, word.end, ends[last]) for word, last in zip(found.values(), silent, strict=True))
 
 
 def split(text: str) -> list[str]:
@@ -109,7 +150,7 @@ def _fit(sentence: str) -> list[str]:
     """The sentence, or its halves and theirs until each fits."""
     if not any(map(str.isalnum, sentence)):
         return []
-    if len(sentence) <= 2 * MAX_IDS and len(_ids(sentence)) <= MAX_IDS:  # longer ones can't fit: no need to look
+    if len(sentence) <= 2 * MAX_IDS and len(_read(sentence).ids) <= MAX_IDS:  # longer ones can't fit: no need to look
         return [sentence]
     cut = _breath(sentence)
     first, rest = sentence[:cut].rstrip(), sentence[cut:].lstrip()
