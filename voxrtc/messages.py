@@ -312,10 +312,11 @@ class ChatMessage(msgspec.Struct, frozen=True):
 
 
 class Complete(Message):
-    """Write what the assistant says next. `completion` is a fresh id."""
+    """Write what the assistant says next, in at most `max_tokens`. `completion` is a fresh id."""
 
     completion: str
     messages: list[ChatMessage]
+    max_tokens: int | None = None
 
 
 class Abandon(Message):
@@ -332,9 +333,10 @@ class Delta(Message):
 
 
 class Completed(Message):
-    """The completion is whole. Nothing of it follows."""
+    """The completion is whole, or was `cut` at the tokens that it was to have. Nothing of it follows."""
 
     completion: str
+    cut: bool = False
 
 
 class NotCompleted(Message):

@@ -30,6 +30,10 @@ class CompletionFailed(Exception):
         self.code = code
 
 
+class CompletionCut(Exception):
+    """The answer reached its `max_tokens`; what came of it is all there is."""
+
+
 class CompletionClient:
     """Conversations in, words out. Make and use it on one running event loop; it finds a restarted process by itself."""
 
@@ -40,10 +44,12 @@ class CompletionClient:
         self._open: dict[str, asyncio.Queue[CompletionReply]] = {}
         self._connection = Connection(address, CompletionReply, self._take, self._changed)
 
-    async def complete(self, messages: list[ChatMessage]) -> AsyncGenerator[str, None]:
-        """What the assistant says next, bit by bit. Leaving early stops it. Raises `CompletionFailed`."""
+    async def complete(self, messages: list[ChatMessage], max_tokens: int | None = None) -> AsyncGenerator[str, None]:
+        """What the assistant says next, bit by bit. Leaving early stops it. Raises `CompletionFailed`, and `CompletionCut`
+        at the end."""
         completion, replies = uuid.uuid4().hex, asyncio.Queue[CompletionReply]()
-        if not self._connection.connected or not self._connection.send(Complete(completion=completion, messages=messages)):
+        request = Complete(completion=completion, messages=messages, max_tokens=max_tokens)
+        if not self._connection.connected or not self._connection.send(request):
             raise CompletionFailed("chat_lost", LOST)
         self._open[completion] = replies
         try:
@@ -51,7 +57,9 @@ class CompletionClient:
                 match await replies.get():
                     case Delta(text=text):
                         yield text
-                    case Completed():
+                    case Completed(cut=cut):
+                        if cut:
+                            raise CompletionCut
                         return
                     case NotCompleted(code=code, message=message):
                         raise CompletionFailed(code, message)

@@ -1,4 +1,4 @@
-"""Takes conversations in and gives words out, to all clients of one socket; before the model is there, it tells how far it is."""
+"""Takes conversations in and gives words out, to all clients of one socket; until the model is there, tells how far it is."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from voxrtc.messages import Abandon, Complete, Completed, CompletionReply, CompletionRequest, Delta, NotCompleted, Progress, Watch
+from voxrtc.messages import (
+    Abandon,
+    Complete,
+    Completed,
+    CompletionReply,
+    CompletionRequest,
+    Delta,
+    NotCompleted,
+    Progress,
+    Watch,
+)
 
 if TYPE_CHECKING:
     from voxrtc.llm.writer import Key, Writer
 
+EARLY = 32  # requests that wait for the model
 BUSY = "Too many people are being answered at once. Please try again in a moment."
 FAILED = "The chat model failed; the server's log says why."
 
@@ -36,6 +47,7 @@ class CompletionServer:
         self._progress = progress
         for client in self._clients:
             self._send(client, progress)
+        self._news.set()
 
     def open(self, writer: Writer) -> None:
         """From now on completions are written."""
@@ -57,10 +69,12 @@ class CompletionServer:
             if self._writer and self._writer.busy:
                 await self._step(self._writer)
             else:
-                self._news.clear()
                 await self._news.wait()
+                self._news.clear()
 
     def _read(self) -> None:
+        if self._is_nearly_there and len(self._inbox) < EARLY:
+            return  # who asks now had better wait
         inbox, self._inbox = self._inbox, []
         for client, request in inbox:
             key = (client, request.completion)
@@ -69,6 +83,10 @@ class CompletionServer:
             elif self._writer:
                 self._writer.abandon(key)
 
+    @property
+    def _is_nearly_there(self) -> bool:
+        return self._progress.state == "loading" and self._progress.stage != "downloading"
+
     def _begin(self, key: Key, request: Complete) -> None:
         if self._writer is None:
             return self._fail(key, f"model_{self._progress.state}", _not_ready(self._progress))
@@ -76,7 +94,7 @@ class CompletionServer:
         from voxrtc.llm.writer import Full
 
         try:
-            self._writer.begin(key, request.messages)
+            self._writer.begin(key, request.messages, request.max_tokens)
         except Full:
             self._fail(key, "busy", BUSY)
         except TooLong as wrong:
@@ -95,7 +113,7 @@ class CompletionServer:
             if each.text:
                 self._send(client, Delta(completion=completion, text=each.text))
             if each.last:
-                self._send(client, Completed(completion=completion))
+                self._send(client, Completed(completion=completion, cut=each.cut))
 
     def _fail(self, key: Key, code: str, message: str) -> None:
         client, completion = key

@@ -54,6 +54,7 @@ class Writing:
     key: Key
     prompt: list[int]
     opening: int
+    most: int  # tokens
     place: Place | None = None
     made: list[int] = field(default_factory=list)
     text: str = ""
@@ -71,6 +72,7 @@ class News:
     key: Key
     text: str
     last: bool
+    cut: bool = False
 
 
 class Writer:
@@ -88,12 +90,12 @@ class Writer:
         """Whether a step would do something."""
         return bool(self._active or self._waiting)
 
-    def begin(self, key: Key, messages: Sequence[ChatMessage]) -> None:
+    def begin(self, key: Key, messages: Sequence[ChatMessage], max_tokens: int | None = None) -> None:
         """A new completion. Raises `Full` and `prompt.TooLong`."""
         if len(self._waiting) >= WAITING:
             raise Full
         prompt = self._prompter.prompt(messages, CONTEXT - LONGEST)
-        self._waiting.append(Writing(key, prompt.ids, prompt.opening))
+        self._waiting.append(Writing(key, prompt.ids, prompt.opening, max_tokens or LONGEST))
 
     def abandon(self, key: Key) -> None:
         """Stop one, if there is such."""
@@ -172,14 +174,15 @@ class Writer:
 
     def _add(self, writing: Writing, id: int) -> list[News]:
         """A token more of it; what that tells."""
-        last = id == self._prompter.end or len(writing.made) + 1 >= LONGEST
-        text = "" if id == self._prompter.end else writing.stream.step(self._model.tokenizer, id) or ""
+        over = id == self._prompter.end
+        text = "" if over else writing.stream.step(self._model.tokenizer, id) or ""
         writing.made.append(id)
         writing.text += text
-        last = last or len(SENTENCE.findall(writing.text)) >= SENTENCES
-        if last:
+        over = over or len(SENTENCE.findall(writing.text)) >= SENTENCES or len(writing.made) >= LONGEST
+        cut = not over and len(writing.made) >= writing.most
+        if over or cut:
             self._leave(writing)
-        return [News(writing.key, text, last)] if text or last else []
+        return [News(writing.key, text, over or cut, cut)] if text or over or cut else []
 
     def _leave(self, writing: Writing) -> None:
         """It is over. Its slot keeps what was computed."""
