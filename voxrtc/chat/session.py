@@ -118,6 +118,12 @@ class Session:
         self.tell("input_audio_buffer.committed", previous_item_id=previous, item_id=id)
         self._tell_item(item, previous)
 
+    def hold(self) -> bool:
+        return self._speaking.hold()
+
+    def resume(self) -> None:
+        self._speaking.resume()
+
     def interrupt(self) -> None:
         self._speaking.interrupt()
 
