@@ -19,7 +19,7 @@ test: $(VENV)/.installed-dev browser
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests -m "not e2e and not slow"
 
-# How fast the voice is silent when somebody breaks in, 30 times in Chromium: four minutes
+# How fast the voice is silent when somebody breaks in, 30 times in Chromium: three minutes
 interruptions: $(VENV)/.installed-dev browser
 	VOXRTC_INTERRUPTIONS=30 $(BIN)/python -m pytest tests/e2e/test_talk.py -k speech_silences -s
 

@@ -114,6 +114,31 @@ def test_words_light_up_not_before_they_are_heard(called: Desk) -> None:
     assert page.locator(".vx-line").last.inner_text() == TEXT
 
 
+def test_the_voice_lights_its_own_words(called: Desk) -> None:
+    """One by one, and no more once it is stopped."""
+    page = called.page
+    said = "Good morning! The kettle is on, the window is open, and we have the whole day ahead of us."
+    called.speak(said)
+    steps = page.evaluate(
+        """async (lit) => {
+            const steps = new Set();
+            while (!eval(lit).startsWith("Good morning! The kettle")) {
+                steps.add(eval(lit));
+                await new Promise(requestAnimationFrame);
+            }
+            return [...steps];
+        }""",
+        LIT,
+    )
+    assert steps[-1] and all(said.startswith(step) for step in steps), steps
+    page.get_by_role("button", name="Stop").click()
+    cut = page.locator(".vx-line[data-state=cut]").last
+    cut.get_by_text("the whole day ahead of us").wait_for()
+    struck = str(cut.get_by_role("deletion").text_content())
+    assert said.startswith("Good morning! The kettle") and said.endswith(struck)
+    assert 30 < len(struck) < len(said) - len("Good morning! The kettle") + 1
+
+
 def test_a_typed_message_is_a_turn(desk: Desk) -> None:
     """It is shown as the person's and sent as the person's words; without somebody to answer it is spoken as it is."""
     field = desk.page.get_by_label("Message")
