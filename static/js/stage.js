@@ -56,7 +56,7 @@ export function drawSend(button, interrupts, obstacle) {
 
 function words(talker, obstacle) {
   const { hearing, listening, mode } = talker.input;
-  if (hearing) return "Hearing you …";
+  if (hearing || talker.voice.held) return "Hearing you …";
   if (talker.voice.place) return inLine(talker.voice.place);
   if (obstacle && !isBusy(talker)) return obstacle;
   return listening && talker.state === "ready" ? LISTENING[mode] : WORDS[talker.state];
