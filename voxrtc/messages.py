@@ -312,6 +312,55 @@ class NotTranscribed(Message):
 HearingRequest = Hear | Look | Finish | Forget
 HearingReply = Hypothesis | Transcript | NotTranscribed
 
+# --- to and from the chat model's process ------------------------------------------------------------------------------
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    """A message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Complete(Message):
+    """Write what the assistant says next, in at most `max_tokens`. `completion` is a fresh id."""
+
+    completion: str
+    messages: list[ChatMessage]
+    max_tokens: int | None = None
+
+
+class Abandon(Message):
+    """Stop writing. Unknown and finished completions are ignored."""
+
+    completion: str
+
+
+class Delta(Message):
+    """The next words of a completion."""
+
+    completion: str
+    text: str
+
+
+class Completed(Message):
+    """The completion is whole, or was `cut` at the tokens that it was to have. Nothing of it follows."""
+
+    completion: str
+    cut: bool = False
+
+
+class NotCompleted(Message):
+    """The completion failed. Nothing of it follows."""
+
+    completion: str
+    code: str  # busy | invalid_request | model_loading | model_failed | chat_error | chat_lost
+    message: str
+
+
+CompletionRequest = Watch | Complete | Abandon
+CompletionReply = Progress | Delta | Completed | NotCompleted
+
 # --- between the web and the media process ---------------------------------------------------------------------------
 
 
@@ -376,7 +425,16 @@ def encode(message: Message) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-_UNIONS = (EngineRequest, EngineReply, HearingRequest, HearingReply, MediaRequest, MediaReply)
+_UNIONS = (
+    EngineRequest,
+    EngineReply,
+    HearingRequest,
+    HearingReply,
+    CompletionRequest,
+    CompletionReply,
+    MediaRequest,
+    MediaReply,
+)
 _DECODERS = {kind: msgspec.msgpack.Decoder(kind) for kind in _UNIONS}
 
 

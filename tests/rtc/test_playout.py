@@ -179,6 +179,26 @@ def test_the_queue_is_bounded_and_pushes_back(pushes: list[int]) -> None:
         playout.push(np.ones(playout.room + 1, np.int16))
 
 
+# --- the clock ---
+
+
+def test_the_listener_is_told_when_the_clock_has_come_as_far_as_it_wished() -> None:
+    told = Told()
+    playout = Playout(told)
+    playout.begin("a")
+    playout.push(np.ones(20 * FRAME, np.int16))
+    play(playout)
+    playout.remind("a", 0.1)
+    playout.remind("another", 0.05)
+    told.events.clear()
+    for _ in range(3):
+        play(playout)
+    assert not told.events
+    for _ in range(10):
+        play(playout)
+    assert [clock.played for _, clock in told.events] == [0.1], "once"
+
+
 # --- underruns ---
 
 

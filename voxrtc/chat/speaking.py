@@ -121,6 +121,8 @@ class Speaking:
             self._tell("voxrtc.timing", response_id=clock.stream, **response.stages(time.monotonic()))
 
     def progress(self, clock: Clock) -> None:
+        if (response := self._heard.get(clock.stream)) and response.passed(clock):
+            self._tell_heard(response, response.heard)
         if self._active and self._active.id == clock.stream:  # afterwards the engine no longer needs to know
             self._engines.report(self._active.playout(clock))
 
@@ -140,10 +142,15 @@ class Speaking:
     def _played(self, clock: Clock, cut: bool = False) -> None:
         if response := self._heard.pop(clock.stream, None):
             response.outputs.cut(clock.played)
+            self._tell_heard(response, response.outputs.voiced.characters(clock.played))
             if cut and (item_id := response.outputs.said):
                 end = round(1000 * clock.played)
                 self._tell_paced("conversation.item.truncated", item_id=item_id, content_index=0, audio_end_ms=end)
         self._tell_paced("voxrtc.playout", response_id=clock.stream, played_ms=1000 * clock.played, underruns=clock.underruns)
+
+    def _tell_heard(self, response: Response, characters: int) -> None:
+        place = {"response_id": response.id, "item_id": response.outputs.message}
+        self._tell_paced("voxrtc.heard", **place, characters=characters)
 
     def _tell_paced(self, type: str, **fields: Any) -> None:
         """What is known of the sound only where the track plays it."""

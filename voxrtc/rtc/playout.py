@@ -5,6 +5,7 @@ Pure: no asyncio, no codec, no clock of its own. `track.py` feeds it to aiortc. 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
@@ -43,7 +44,8 @@ class PlayoutListener(Protocol):
         """The first sample was handed to the transport."""
 
     def progress(self, clock: Clock) -> None:
-        """The clock has begun to run, stands (the sound ran dry or is held), or has run for `PROGRESS` frames."""
+        """The clock has begun to run, stands (the sound ran dry or is held), has run for `PROGRESS` frames, or as far as it
+        was to be told (`Playout.remind`)."""
 
     def stopped(self, clock: Clock) -> None:
         """The stream was finished, and all of it has been sent."""
@@ -77,6 +79,7 @@ class _Stream:
     dry: bool = False
     held: bool = False  # amid its sound, and not heard again since
     frames: int = 0
+    remind: float = math.inf  # samples sent at which the listener is told
 
     @property
     def sounds(self) -> bool:
@@ -148,6 +151,12 @@ class Playout:
         self._queue.push(samples)
         self._recent = np.concatenate([self._recent, samples[-FADE:]])[-FADE:]
         self._stream.written += len(samples)
+
+    def remind(self, stream: str, seconds: float) -> None:
+        """Tell the listener of the `progress` when so much of `stream` is sent, if that plays then; a later wish replaces an
+        earlier one."""
+        if self._stream and self._stream.name == stream:
+            self._stream.remind = seconds * RATE
 
     def finish(self) -> None:
         """Nothing follows: what is queued plays out, ends in a short fade (so that an end is never a step), and
@@ -274,7 +283,9 @@ class Playout:
             self._listener.started(stream.clock())
         if stream.finished and not self._ahead and not len(self._queue):
             self._stop(stream)
-        elif flipped or stream.frames % PROGRESS == 0:
+        elif flipped or stream.frames % PROGRESS == 0 or stream.sent >= stream.remind:
+            if stream.sent >= stream.remind:
+                stream.remind = math.inf
             self._listener.progress(stream.clock())
         return frame
 

@@ -106,6 +106,10 @@ class PlayoutTrack(MediaStreamTrack):
             raise MediaStreamError
         return Utterance(self, self._playout.begin(stream))
 
+    def remind(self, stream: str, seconds: float) -> None:
+        """`Playout.remind`."""
+        self._playout.remind(stream, seconds)
+
     def flush(self) -> Clock | None:
         """Silence within a frame: the present stream fades out and is over. Returns its last clock."""
         clock = self._playout.flush()
