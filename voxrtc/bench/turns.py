@@ -193,6 +193,8 @@ class Listener:
         self.words.append(self._ears.now)
         self.transcripts.append(transcript or "")
 
+    ending = False
+
     def hold(self) -> bool:
         return False
 
