@@ -78,7 +78,7 @@ async def test_an_interrupted_item_is_truncated_to_what_was_heard() -> None:
         said(stage)
         await stage.event("output_audio_buffer.started")
         await until(lambda: stage.track.clock and stage.track.clock.played > 2)
-        stage.hear(0.128)
+        stage.hear(1.024)
         (truncated,) = stage.all("conversation.item.truncated")
         item = await item_of(stage, truncated["item_id"])
     played = stage.all("voxrtc.playout")[0]["played_ms"]
