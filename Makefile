@@ -58,6 +58,7 @@ $(VENV)/bin/python:
 $(VENV)/.installed: $(VENV)/bin/python requirements.txt
 	$(BIN)/python -m pip install -q $$(grep '^torch==' requirements.txt)
 	$(BIN)/python -m pip install -q -r requirements.txt
+	$(BIN)/python -m pip install -q --no-deps pipecat-ai==1.14.0  # for the weights in it alone: smart-turn
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt

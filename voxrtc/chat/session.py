@@ -121,6 +121,10 @@ class Session:
     def hold(self) -> bool:
         return self._speaking.hold()
 
+    @property
+    def ending(self) -> bool:
+        return self._speaking.ending
+
     def resume(self) -> None:
         self._speaking.resume()
 
