@@ -11,17 +11,20 @@ import asyncio
 import contextlib
 import logging
 import signal
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
-from voxrtc.chat.choice import choose
+from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.events import EventError
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
+from voxrtc.chat.session_settings import SessionSettings
+from voxrtc.chat.socket import Socket
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
@@ -29,6 +32,7 @@ from voxrtc.engine.transport import Listener, ZmqTransport
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages import (
     Answer,
+    ClientEvent,
     GetMediaStats,
     HangUp,
     HungUp,
@@ -36,7 +40,11 @@ from voxrtc.messages import (
     MediaRequest,
     MediaStats,
     Offer,
+    Open,
+    Opened,
     Refused,
+    ServerEvent,
+    Taken,
 )
 from voxrtc.rtc import ice
 from voxrtc.rtc.offer import BadOffer
@@ -56,17 +64,21 @@ class MediaServer:
         self._instructions = settings.instructions
         self._limit = settings.max_peers
         self._configuration = ice.configuration(settings.stun)
-        self._peers: dict[str, Peer] = {}  # by call
+        self._peers: dict[str, Peer | Socket] = {}  # by call
         self._calls = 0
         self._underruns = 0  # of calls that are over
 
-    async def handle(self, request: MediaRequest) -> MediaReply:
-        """The reply to one request. Raises nothing that a request can cause."""
+    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply:
+        """The reply to one request, to a client who can be told more. Raises nothing that a request can cause."""
+        peer = self._peers.get(request.call)
         match request:
-            case Offer():
-                return await self._answer(request)
+            case Offer() | Open():
+                return await self._begin(request, tell)
+            case ClientEvent():
+                if isinstance(peer, Socket):
+                    await peer.take(request.text)
+                return Taken(call=request.call, known=isinstance(peer, Socket))
             case HangUp():
-                peer = self._peers.get(request.call)
                 if peer:
                     await peer.close()
                 return HungUp(call=request.call, known=peer is not None)
@@ -79,30 +91,45 @@ class MediaServer:
         """Hang up every call."""
         await asyncio.gather(*(peer.close() for peer in list(self._peers.values())))
 
-    async def _answer(self, offer: Offer) -> Answer | Refused:
+    async def _begin(self, request: Offer | Open, tell: Callable[[MediaReply], None]) -> Answer | Opened | Refused:
         def refused(status: int, code: str, message: str) -> Refused:
-            return Refused(call=offer.call, status=status, code=code, message=message)
+            return Refused(call=request.call, status=status, code=code, message=message)
 
         try:
-            wanted = events.settings(offer.session)
+            wanted = events.settings(request.session)
             async with asyncio.timeout(MODEL_WITHIN):
                 await self._engines.until_known()
             choice = choose(self._engines.known, wanted.model, wanted.voice)
             if len(self._peers) >= self._limit:  # asked last, so that nothing is awaited before the place is taken
                 message = f"All {self._limit} places are taken. Please try again in a minute."
                 return refused(503, "too_many_calls", message)
-            if offer.call in self._peers:
+            if request.call in self._peers:
                 return refused(409, "call_exists", "This call is set up already.")
-            manner = Manner(self._instructions).updated(wanted, "session")
-            turns, over = wanted.turns(TurnSettings()), partial(self._over, offer.call)
-            session = Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, manner, over)
-            session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
-            self._calls += 1
-            return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
+            session = self._session(request.call, wanted, choice)
+            if isinstance(request, Open):
+                return self._open(request.call, session, tell)
+            return await self._answer(request, session)
         except (EventError, BadOffer) as error:
             return refused(400, error.code, str(error))
         except TimeoutError:
             return refused(503, "engine_lost", self._engines.why_none())
+
+    def _session(self, call: str, wanted: SessionSettings, choice: Choice) -> Session:
+        manner = Manner(self._instructions).updated(wanted, "session")
+        turns, over = wanted.turns(TurnSettings()), partial(self._over, call)
+        return Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, manner, over)
+
+    async def _answer(self, offer: Offer, session: Session) -> Answer:
+        """Raises `BadOffer`."""
+        session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
+        self._calls += 1
+        return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
+
+    def _open(self, call: str, session: Session, tell: Callable[[MediaReply], None]) -> Opened:
+        self._peers[call] = socket = Socket(session, lambda text: tell(ServerEvent(call=call, text=text)))
+        self._calls += 1
+        socket.open()
+        return Opened(call=call)
 
     def _over(self, call: str) -> None:
         self._underruns += self._peers.pop(call).track.underruns
@@ -111,7 +138,7 @@ class MediaServer:
 class Handler(Protocol):
     """Who answers requests."""
 
-    async def handle(self, request: MediaRequest) -> MediaReply: ...
+    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply: ...
 
 
 async def serve(server: Handler, address: str) -> None:
@@ -120,7 +147,7 @@ async def serve(server: Handler, address: str) -> None:
     tasks: set[asyncio.Task[None]] = set()
 
     async def reply(client: bytes, request: MediaRequest) -> None:
-        listener.send(client, await server.handle(request))
+        listener.send(client, await server.handle(request, partial(listener.send, client)))
 
     def take(client: bytes, request: MediaRequest) -> None:
         task = asyncio.create_task(reply(client, request))
