@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from array import array
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from voxrtc.messages import (
     Playout,
     Progress,
     Queued,
+    Spoken,
     Stats,
     Timing,
     Unload,
@@ -83,11 +85,11 @@ class ToneTransport:
     """Speaks 0.1 s of 440 Hz a word in 0.1 s chunks, `speed` times faster than real time (0: as fast as it can).
 
     The text "fail" fails; `lose()` plays a dead engine. `requests` keeps what was asked. A stream first waits at each of
-    the `places` of a queue, 2 s a place by its own account.
+    the `places` of a queue, 2 s a place by its own account. If it is `aligned`, it says when each word is spoken.
     """
 
     def __init__(self, speed: float = 0.0, info: ModelInfo = TONE_MODEL) -> None:
-        self.speed, self.info, self.lost, self.places = speed, info, False, 0
+        self.speed, self.info, self.lost, self.places, self.aligned = speed, info, False, 0, False
         self.requests: list[EngineRequest] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -160,8 +162,8 @@ class ToneTransport:
         timing = Timing(
             accepted=request.accepted, received=now, prompt_ready=now, first_step=now, first_frame=now, first_chunk=now
         )
-        count = len(request.text.split())
-        for index in range(count):
+        ends = [word.end() for word in re.finditer(r"\S+", request.text)]
+        for index, end in enumerate(ends):
             await asyncio.sleep(0.1 / self.speed if self.speed else 0)
             pcm = array("h", (int(12_000 * math.sin(2 * math.pi * 440 * (index * 2400 + i) / 24_000)) for i in range(2400)))
             self.on_reply(
@@ -171,9 +173,10 @@ class ToneTransport:
                     pcm=pcm.tobytes(),
                     sample_rate=24_000,
                     timing=timing if index == 0 else None,
+                    spoken=[Spoken(begin=0.1 * index, end=0.1 * (index + 1), characters=end)] if self.aligned else [],
                 )
             )
-        self.on_reply(Ended(stream=request.stream, reason="done", frames=count * 4))
+        self.on_reply(Ended(stream=request.stream, reason="done", frames=4 * len(ends)))
 
     async def close(self) -> None:
         for task in self.tasks.values():

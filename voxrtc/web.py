@@ -72,9 +72,12 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
     with tempfile.TemporaryDirectory(prefix="voxrtc-") as folder:
         # Numbers, since a model's name need not be one of a file
         addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
-        media_address, hearing_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing"))
+        media_address, hearing_address, chat_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing", "chat"))
         hearing = Child("speech-to-text", ["-m", "voxrtc.asr.process", "--listen", hearing_address], settings.environment())
-        children = [_media_process(settings, addresses, hearing_address, media_address), hearing]
+        chat = Child("chat", ["-m", "voxrtc.llm.process", "--listen", chat_address], settings.environment())
+        children = [_media_process(settings, addresses, hearing_address, chat_address, media_address), hearing]
+        if settings.embedded:
+            children.append(chat)
         async with Supervisor(children) as supervisor:
             processes = EngineProcesses(supervisor, settings, cards, addresses)
             engines = Fleet({model: ZmqTransport(address) for model, address in addresses.items()}, processes)
@@ -91,9 +94,13 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             await media.close()
 
 
-def _media_process(settings: Settings, engine_addresses: dict[str, str], hearing_address: str, address: str) -> Child:
+def _media_process(
+    settings: Settings, engine_addresses: dict[str, str], hearing_address: str, chat_address: str, address: str
+) -> Child:
     engines = [word for model, where in engine_addresses.items() for word in ("--engine", f"{model}={where}")]
     arguments = ["-m", "voxrtc.chat.media", *engines, "--hearing", hearing_address, "--listen", address]
+    if settings.embedded:
+        arguments += ["--chat", chat_address]
     return Child("media", arguments, settings.environment())
 
 

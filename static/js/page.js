@@ -77,7 +77,6 @@ export function adopt(element, offered) {
   element.addEventListener("click", onClick);
   element.addEventListener("keydown", onKey);
   element.addEventListener("input", onInput);
-  element.addEventListener("toggle", () => talker.devices.look(), true);
   refresh(offered);
 }
 
@@ -112,10 +111,17 @@ function onClick({ target }) {
   else if (button?.name === "stop") talker.stop();
   else if (button?.name === "talk" && talker.input.mode === "free") talk();
   else if (button?.name === "close") talker.deafen();
+  else if (button?.name === "devices") openDevices(part("devices").hidden);
   else if (button?.name === "send") isBusy(talker) && !field("message").value ? talker.stop() : send();
   else if (button?.name === "example") choose("text", button.value);
   else if (button?.name === "load") load(button.value || field("model").value);
   else if (button?.name === "unload") models.unload(field("model").value);
+}
+
+function openDevices(open) {
+  part("devices").hidden = !open;
+  part("devices-open").ariaExpanded = `${open}`;
+  if (open) talker.devices.look();
 }
 
 function load(name) {

@@ -127,6 +127,7 @@ class Stage:
         with contextlib.suppress(MediaStreamError):
             while True:
                 await self.track.recv()
+                await asyncio.sleep(0)  # others have a turn between two packets, as they have on a real clock
 
 
 async def until(holds: object) -> None:

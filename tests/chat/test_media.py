@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def server(tone: ToneTransport | None = None, **settings: object) -> MediaServer:
-    return MediaServer(tones(*[tone] if tone else []), Hearing(), None, Settings(**settings))  # type: ignore[arg-type]
+    return MediaServer(tones(*[tone] if tone else []), Hearing(), lambda: None, Settings(**settings))  # type: ignore[arg-type]
 
 
 async def ask(media: MediaServer, request: MediaRequest) -> MediaReply:

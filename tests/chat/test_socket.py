@@ -21,6 +21,7 @@ from voxrtc.chat.socket import MAX_EVENT
 from voxrtc.messages import Cancel, ClientEvent, HangUp, HungUp, Open, Opened, Refused, ServerEvent, Taken
 from voxrtc.settings import Settings
 
+BY_SILENCE = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}
 WEBRTC_ALONE = ("output_audio_buffer.", "voxrtc.playout")
 
 
@@ -29,7 +30,7 @@ class Client:
 
     def __init__(self, replier: Replier | None = None, speed: float = 0.0, **settings: Any) -> None:
         self.tone, self.hearing = ToneTransport(speed), Hearing()
-        self.media = MediaServer(tones(self.tone), self.hearing, replier, Settings(**settings))
+        self.media = MediaServer(tones(self.tone), self.hearing, lambda: replier, Settings(**settings))
         self.events: list[dict[str, Any]] = []
 
     async def __aenter__(self) -> Client:
@@ -40,7 +41,7 @@ class Client:
         await self.media.close()
 
     async def open(self, call: str = "a", session: dict[str, Any] | None = None) -> object:
-        return await self.media.handle(Open(call=call, session=session or {}), self.take)
+        return await self.media.handle(Open(call=call, session=session or BY_SILENCE), self.take)
 
     def take(self, event: object) -> None:
         assert isinstance(event, ServerEvent)
@@ -127,8 +128,8 @@ async def test_an_interruption_stops_the_sound_and_the_client_says_what_was_hear
         sent = len(client.all("response.output_audio.delta"))
         assert done["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
         assert not client.all("conversation.item.truncated")  # only the client knows
-        await client.do("conversation.item.truncate", item_id=item, content_index=0, audio_end_ms=650)
-        assert client.all("conversation.item.truncated")[0]["audio_end_ms"] == 650
+        await client.do("conversation.item.truncate", item_id=item, content_index=0, audio_end_ms=620)
+        assert client.all("conversation.item.truncated")[0]["audio_end_ms"] == 620
         await client.append(1.0)
         await client.append(0.6, loud=False)
         second = (await client.event("response.done", 2))["response"]["id"]

@@ -12,7 +12,7 @@ from aiortc.mediastreams import MediaStreamError
 from tests.rtc.sounds import STEP, audible, decode, peak_hertz, tone
 from tests.rtc.test_playout import Told
 from voxrtc.rtc.opus import SILENCE
-from voxrtc.rtc.playout import AHEAD, CAPACITY, Clock
+from voxrtc.rtc.playout import AHEAD, CAPACITY, LEAD, Clock
 from voxrtc.rtc.sound import FRAME, RATE
 from voxrtc.rtc.track import PlayoutTrack
 
@@ -134,6 +134,38 @@ async def test_flush_is_silent_within_a_frame_and_makes_no_click() -> None:
     assert loud[-1] < 11 * FRAME
     assert np.abs(np.diff(heard.sound.astype(int))).max() < 2 * STEP
     assert heard.packets[11:] == [SILENCE] * 4
+
+
+async def test_a_hold_is_silent_within_a_frame_and_what_follows_is_whole() -> None:
+    """No click at either end; the tone goes on, some of it once more."""
+    heard = Heard()
+    await heard.say(1.0)
+    await heard.pull(20)
+    heard.track.hold()
+    await heard.pull(20)
+    heard.track.resume()
+    await heard.pull(60)
+    loud = audible(heard.sound)
+    held = loud[np.flatnonzero(np.diff(loud) > FRAME)[0] :][:2]  # the last sample before, the first one after
+    assert held[0] < 21 * FRAME and held[1] > 40 * FRAME
+    assert (loud[-1] - held[1]) / FRAME == pytest.approx(30 + LEAD, abs=1)
+    assert np.abs(np.diff(heard.sound.astype(int))).max() < 2 * STEP
+    assert heard.told.names() == ["started", "stopped"]
+    assert heard.track.underruns == 0
+    assert np.allclose(np.diff(heard.times), 0.02)
+
+
+async def test_a_monitor_is_told_every_frame_that_goes_out() -> None:
+    heard, frames = Heard(), []
+    heard.track.monitor = frames.append
+    await heard.pull(3)
+    await heard.say(0.1)
+    await heard.pull(10)
+    assert frames[:3] == [None] * 3
+    sound = np.concatenate([frame for frame in frames if frame is not None])
+    assert peak_hertz(sound) == pytest.approx(440, abs=15)
+    assert len(sound) == pytest.approx(0.1 * RATE, abs=FRAME)
+    assert len(frames) == 13
 
 
 async def test_after_an_interruption_the_next_stream_is_heard() -> None:

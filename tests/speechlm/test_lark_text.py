@@ -8,11 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from voxrtc.speechlm.alignment import sources
 from voxrtc.speechlm.base import InvalidRequest
 from voxrtc.speechlm.lark.speakable import MAX_CHARACTERS, speakable
-from voxrtc.speechlm.lark.text import MAX_IDS, PHONEMES, phonemize, reader, split
-
-PUNCTUATION_IDS = 16  # ids up to here are pads, marks and the blank
+from voxrtc.speechlm.lark.text import MAX_IDS, PHONEMES, SILENT, phonemize, reader, split, words
 
 
 def alphanumerics(text: str) -> str:
@@ -24,7 +23,7 @@ def assert_fits(pieces: list[str]) -> None:
     for piece in pieces:
         ids = phonemize(piece)
         assert ids[0] == ids[-1] == 0 and len(ids) <= MAX_IDS
-        assert all(0 <= i < PHONEMES for i in ids) and any(i > PUNCTUATION_IDS for i in ids)
+        assert all(0 <= i < PHONEMES for i in ids) and any(i > SILENT for i in ids)
 
 
 @pytest.mark.parametrize(
@@ -163,3 +162,61 @@ def test_no_word_is_lost(words: list[str]) -> None:
     pieces = split(" ".join(words))
     said, expected = (re.sub(r"(.)\1+", r"\1", alphanumerics("".join(part)).lower()) for part in (pieces, words))
     assert said == expected  # but for stretched letters
+
+
+# --- which phonemes are which words ---
+
+
+def spoken(text: str) -> list[tuple[str, str]]:
+    """The words of a text, each with the phonemes it is given."""
+    letters = {i: letter for letter, i in reader().vocabulary.items()}
+    found = []
+    for piece, source in zip(pieces := split(text), sources(text, pieces), strict=True):
+        ids, at = phonemize(piece), 0
+        for word in words(piece, source):
+            found.append((source[at : word.characters].strip(), "".join(letters[i] for i in ids[word.begin : word.end])))
+            at = word.characters
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello there.", [("Hello", "həlˈO"), ("there.", "ðˈɛɹ")]),
+        ("Dr. Lee paid $5 😀, OK?", [("Dr.", "dˈɑktəɹ"), ("Lee", "lˈi"), ("paid", "pˈAd"), ("$5 😀,", "fˈIv dˈɑləɹz"),
+                                    ("OK?", "ˌOkˈA")]),
+        ("# Go\nAt 10:30 p.m.", [("# Go", "ɡˌO"), ("At", "ˌæt"), ("10:30", "tˈɛn θˈɜɹTi"), ("p.m.", "pˌiˈɛm")]),
+        ("x² is 20%", [("x²", "ˈɛks skwˈɛɹd"), ("is", "ɪz"), ("20%", "twˈɛnti pəɹsˈɛnt")]),
+    ],
+)  # fmt: skip
+def test_words_have_their_sounds(text: str, expected: list[tuple[str, str]]) -> None:
+    assert spoken(text) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(MESSY | st.sampled_from(["word ", "Supercalifragilisticexpialidocious ", "2024-05-03 ", "$1,234.50 "]),
+                max_size=40).map("".join))  # fmt: skip
+@example("a" * 60)
+@example("x" * 30 + "1" * 60)
+def test_words_of_any_text_are_in_order_and_within_it(text: str) -> None:
+    try:
+        pieces = split(text)
+    except InvalidRequest:
+        return
+    parts = sources(text, pieces)
+    assert "".join(parts) == text
+    for piece, source in zip(pieces, parts, strict=True):
+        ids, at, end = phonemize(piece), 0, 0
+        for word in words(piece, source):
+            assert at <= word.begin < word.end < len(ids) and end < word.characters <= len(source)
+            assert any(i > SILENT for i in ids[word.begin : word.end])
+            assert not source[word.characters :][:1].strip(), "a word ends before a blank or at the end"
+            at, end = word.end, word.characters
+        assert not any(i > SILENT for i in ids[at:]) or not source.strip()
+        assert end == len(source.rstrip()) or not source.strip()
+
+
+@given(st.lists(st.from_regex(r"[A-Za-z]{2,9}", fullmatch=True), min_size=1, max_size=12).map(" ".join))
+@settings(max_examples=50, deadline=None)
+def test_plain_words_are_found_one_by_one(text: str) -> None:
+    assert [word for word, _ in spoken(text)] == text.split()

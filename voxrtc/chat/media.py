@@ -1,4 +1,4 @@
-"""The media process: `python -m voxrtc.chat.media --engine lark=ipc://… --hearing ipc://… --listen ipc://…`.
+"""The media process: `python -m voxrtc.chat.media --engine lark=ipc://… --hearing ipc://… --chat ipc://… --listen ipc://…`.
 
 Settings come from the environment. One asyncio loop of peers and their conversations. It serves `MediaRequest`s; it ends
 with the process that started it.
@@ -18,6 +18,8 @@ from typing import Protocol
 from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import Choice, choose
+from voxrtc.chat.echo import EchoGuard, guarded
+from voxrtc.chat.embedded import EmbeddedReplier
 from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.events import EventError
 from voxrtc.chat.manner import Manner
@@ -30,6 +32,7 @@ from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import Listener, ZmqTransport
 from voxrtc.lifeline import die_with_parent
+from voxrtc.llm.client import CompletionClient
 from voxrtc.messages import (
     Answer,
     ClientEvent,
@@ -49,6 +52,7 @@ from voxrtc.messages import (
 from voxrtc.rtc import ice
 from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import Peer, warm_up
+from voxrtc.rtc.sound import Samples
 from voxrtc.settings import Settings
 
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
@@ -57,9 +61,11 @@ log = logging.getLogger(__name__)
 
 
 class MediaServer:
-    """All calls of this process, and the engines and the transcriber behind them."""
+    """All calls of this process, and the engines and the transcriber behind them, and who answers at a time, if anybody."""
 
-    def __init__(self, engines: Fleet, transcriber: Transcriber, replier: Replier | None, settings: Settings) -> None:
+    def __init__(
+        self, engines: Fleet, transcriber: Transcriber, replier: Callable[[], Replier | None], settings: Settings
+    ) -> None:
         self._engines, self._transcriber, self._replier = engines, transcriber, replier
         self._instructions = settings.instructions
         self._limit = settings.max_peers
@@ -105,31 +111,34 @@ class MediaServer:
                 return refused(503, "too_many_calls", message)
             if request.call in self._peers:
                 return refused(409, "call_exists", "This call is set up already.")
-            session = self._session(request.call, wanted, choice)
             if isinstance(request, Open):
-                return self._open(request.call, session, tell)
-            return await self._answer(request, session)
+                return self._open(request.call, wanted, choice, tell)
+            return await self._answer(request, wanted, choice)
         except (EventError, BadOffer) as error:
             return refused(400, error.code, str(error))
         except TimeoutError:
             return refused(503, "engine_lost", self._engines.why_none())
 
-    def _session(self, call: str, wanted: SessionSettings, choice: Choice) -> Session:
-        manner = Manner(self._instructions).updated(wanted, "session")
-        turns, over = wanted.turns(TurnSettings()), partial(self._over, call)
-        return Session(self._engines, self._transcriber, VoiceDetector(), choice, turns, self._replier, manner, over)
-
-    async def _answer(self, offer: Offer, session: Session) -> Answer:
+    async def _answer(self, offer: Offer, wanted: SessionSettings, choice: Choice) -> Answer:
         """Raises `BadOffer`."""
+        guard = EchoGuard()
+        session = self._session(offer.call, wanted, choice, guarded(VoiceDetector(), guard))
         session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
+        peer.track.monitor = guard.played
         self._calls += 1
         return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
 
-    def _open(self, call: str, session: Session, tell: Callable[[MediaReply], None]) -> Opened:
+    def _open(self, call: str, wanted: SessionSettings, choice: Choice, tell: Callable[[MediaReply], None]) -> Opened:
+        session = self._session(call, wanted, choice, VoiceDetector())
         self._peers[call] = socket = Socket(session, lambda text: tell(ServerEvent(call=call, text=text)))
         self._calls += 1
         socket.open()
         return Opened(call=call)
+
+    def _session(self, call: str, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
+        manner = Manner(self._instructions).updated(wanted, "session")
+        turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, call)
+        return Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, over)
 
     def _over(self, call: str) -> None:
         self._underruns += self._peers.pop(call).track.underruns
@@ -157,13 +166,19 @@ async def serve(server: Handler, address: str) -> None:
     await listener.serve(take)
 
 
-async def run(engine_addresses: dict[str, str], hearing_address: str, address: str, settings: Settings) -> None:
+async def run(
+    engine_addresses: dict[str, str], hearing_address: str, chat_address: str, address: str, settings: Settings
+) -> None:
     """The process's life: warm up, serve, and hang up at SIGTERM or SIGINT. Engines by model, the default one first."""
     ice.prepare(settings.ice_loopback)
     engines = Fleet({model: ZmqTransport(where) for model, where in engine_addresses.items()})
     hearing = HearingClient(hearing_address)
-    chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key) if settings.chat_url else None
-    server = MediaServer(engines, hearing, chat, settings)
+    chat: ChatEndpoint | EmbeddedReplier | None = None
+    if settings.chat_url:
+        chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key)
+    elif chat_address:
+        chat = EmbeddedReplier(CompletionClient(chat_address))
+    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings)
     await warm_up(ice.configuration(""))
     serving = asyncio.ensure_future(serve(server, address))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -183,6 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The media process; settings come from the environment.")
     parser.add_argument("--engine", required=True, action="append", metavar="MODEL=ADDRESS", help="the default model first")
     parser.add_argument("--hearing", required=True, help="ZeroMQ address of speech to text")
+    parser.add_argument("--chat", default="", help="ZeroMQ address of the chat model, where one comes along")
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
     settings = Settings()
@@ -191,7 +207,7 @@ def main() -> None:
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
     die_with_parent()
     engines = dict(engine.split("=", 1) for engine in arguments.engine)
-    asyncio.run(run(engines, arguments.hearing, arguments.listen, settings))
+    asyncio.run(run(engines, arguments.hearing, arguments.chat, arguments.listen, settings))
 
 
 if __name__ == "__main__":

@@ -59,8 +59,12 @@ class Outputs:
     @property
     def said(self) -> str | None:
         """The id of the message in the conversation, if there is one."""
-        messages = (item.id for item in self._items if isinstance(item, Message))
-        return next(messages, None) if self._conversation is not None else None
+        return self.message if self._conversation is not None else None
+
+    @property
+    def message(self) -> str | None:
+        """The id of the message, if there is one."""
+        return next((item.id for item in self._items if isinstance(item, Message)), None)
 
     @property
     def place(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from voxrtc.chat.outputs import Outputs
 from voxrtc.chat.reply import ReplyCut, ReplyFailed, ToolCall
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import Generate, Playout, Queued, Timing
+from voxrtc.messages import Chunk, Generate, Playout, Queued, Timing
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.track import PlayoutTrack, Utterance
 
@@ -44,8 +44,10 @@ class Response:
         self.timing: Timing | None = None
         self.outputs = outputs
         self._send, self._request, self._parts, self._metadata = send, request, parts, metadata
-        self._pieces = 0
-        self._stream = self.id  # of the engine, that makes the present piece
+        self.heard = 0  # characters, as far as `passed` has seen
+        self._stream = ""  # of the engine, that makes the present piece
+        self._before = (0.0, 0)  # seconds of sound and characters of text before that
+        self._track: PlayoutTrack | None = None
         self._utterance: Utterance | None = None
         self._task: asyncio.Task[None] | None = None
         self._over: Callable[[Response], None] | None = None  # None once it is over
@@ -65,12 +67,18 @@ class Response:
 
     def playout(self, clock: Clock) -> Playout:
         """The clock of the track as the engine wants to know it, of the present piece."""
-        played = max(0.0, clock.played - self.outputs.voiced.before)
+        played = max(0.0, clock.played - self._before[0])
         return Playout(stream=self._stream, played=played, at=time.monotonic(), running=clock.running and played > 0)
+
+    def passed(self, clock: Clock) -> bool:
+        """Whether more words are `heard` now that the track has come so far. It will say when the next is."""
+        before, self.heard = self.heard, max(self.heard, self.outputs.voiced.characters(clock.played))
+        self._look_ahead()
+        return self.heard > before
 
     def start(self, engines: Fleet, track: PlayoutTrack, over: Callable[[Response], None]) -> None:
         """Announce it and begin; `over` is called once, after `response.done`."""
-        self._over = over
+        self._over, self._track = over, track
         self._send(events.event("response.created", response=self._body("in_progress")))
         self._task = asyncio.get_running_loop().create_task(self._speak(engines, track))
         self._task.add_done_callback(self._ended)
@@ -116,11 +124,13 @@ class Response:
 
     def _next(self, text: str) -> Generate:
         """The next piece's request. Those after the first belong to a stream that sounds: they go before strangers."""
-        number, self._pieces = self._pieces, self._pieces + 1
-        self.outputs.say(f" {text}" if number else text)
-        self.outputs.voiced.begin(text)
-        self._stream = f"{self.id}.{number}" if number else self.id
-        priority = self._request.priority or number > 0
+        voiced, first = self.outputs.voiced, not self._stream
+        delta = text if first else f" {text}"
+        self._before = voiced.seconds, len(voiced.text) + len(delta) - len(text)
+        voiced.say(delta)
+        self.outputs.say(delta)
+        self._stream = self.id if first else f"{self.id}.{self._before[1]}"
+        priority = self._request.priority or not first
         return msgspec.structs.replace(
             self._request, stream=self._stream, text=text, accepted=time.monotonic(), priority=priority
         )
@@ -134,10 +144,24 @@ class Response:
                 if self._utterance is None:
                     self.timing = reply.timing
                     self._utterance = await track.begin(self.id)
-                self.outputs.voiced.add(len(reply.pcm) / 2 / reply.sample_rate)
+                self._learn(reply)
                 if not await self._utterance.write(reply.pcm, reply.sample_rate):
                     raise asyncio.CancelledError  # flushed: what follows would not be heard
         self.outputs.voiced.end()
+        self._look_ahead()
+
+    def _learn(self, chunk: Chunk) -> None:
+        """Of a sound, and when words are spoken."""
+        voiced, (seconds, characters) = self.outputs.voiced, self._before
+        voiced.add(len(chunk.pcm) / 2 / chunk.sample_rate)
+        for each in chunk.spoken:
+            voiced.spoken(seconds + each.begin, seconds + each.end, characters + each.characters)
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Have the track tell when the next word is heard."""
+        if self._track and (at := self.outputs.voiced.next(self.heard)) is not None:
+            self._track.remind(self.id, at)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """The task is done: well, badly, or because of `cancel`. A failure is told in an `error` event, too."""

@@ -90,6 +90,9 @@ class SentTrack:
         self._end()
         return clock
 
+    def remind(self, stream: str, seconds: float) -> None:
+        """Nobody is told how far an estimate has come."""
+
     def stop(self) -> None:
         self.flush()
 

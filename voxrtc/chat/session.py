@@ -123,6 +123,12 @@ class Session:
         self.tell("input_audio_buffer.committed", previous_item_id=previous, item_id=id)
         self._tell_item(item, previous)
 
+    def hold(self) -> bool:
+        return self.speaking.hold()
+
+    def resume(self) -> None:
+        self.speaking.resume()
+
     def interrupt(self) -> None:
         self.speaking.interrupt()
 

@@ -62,6 +62,21 @@ class Speaking:
             raise EventError("response_cancel_not_active", "There is no such response in progress.", "response_id")
         self._break_off(self._active)
 
+    def hold(self) -> bool:
+        """The person may be about to interrupt: be silent for now. False when there is nothing to silence, or the client is
+        who plays, and does that."""
+        line = self._line()
+        if not line.paced or not (self._active or line.track.clock):
+            return False
+        line.track.hold()
+        self._tell("voxrtc.held", response_id=self._sounding)
+        return True
+
+    def resume(self) -> None:
+        """It was nothing: go on where we stopped."""
+        self._line().track.resume()
+        self._tell("voxrtc.resumed", response_id=self._sounding)
+
     def interrupt(self) -> None:
         """The person has begun to speak: neither generate nor play."""
         if self._active:
@@ -88,6 +103,12 @@ class Speaking:
         if self._active:
             self._active.cancel()
 
+    @property
+    def _sounding(self) -> str | None:
+        """The response that is played, or will be next."""
+        clock = self._line().track.clock
+        return clock.stream if clock else self._active.id if self._active else None
+
     def _break_off(self, response: Response, reason: str = "client_cancelled") -> None:
         self._broke_in = self._broke_in or response.in_conversation
         response.cancel(reason)
@@ -100,6 +121,8 @@ class Speaking:
             self._tell("voxrtc.timing", response_id=clock.stream, **response.stages(time.monotonic()))
 
     def progress(self, clock: Clock) -> None:
+        if (response := self._heard.get(clock.stream)) and response.passed(clock):
+            self._tell_heard(response, response.heard)
         if self._active and self._active.id == clock.stream:  # afterwards the engine no longer needs to know
             self._engines.report(self._active.playout(clock))
 
@@ -119,10 +142,15 @@ class Speaking:
     def _played(self, clock: Clock, cut: bool = False) -> None:
         if response := self._heard.pop(clock.stream, None):
             response.outputs.cut(clock.played)
+            self._tell_heard(response, response.outputs.voiced.characters(clock.played))
             if cut and (item_id := response.outputs.said):
                 end = round(1000 * clock.played)
                 self._tell_paced("conversation.item.truncated", item_id=item_id, content_index=0, audio_end_ms=end)
         self._tell_paced("voxrtc.playout", response_id=clock.stream, played_ms=1000 * clock.played, underruns=clock.underruns)
+
+    def _tell_heard(self, response: Response, characters: int) -> None:
+        place = {"response_id": response.id, "item_id": response.outputs.message}
+        self._tell_paced("voxrtc.heard", **place, characters=characters)
 
     def _tell_paced(self, type: str, **fields: Any) -> None:
         """What is known of the sound only where the track plays it."""

@@ -13,7 +13,8 @@ from aiortc.mediastreams import MediaStreamError
 from av.packet import Packet
 
 from voxrtc.rtc.opus import EXECUTOR, SILENCE, TIME_BASE, OpusEncoder, Resampler
-from voxrtc.rtc.playout import REFILL, Clock, Frame, Pacer, Playout, PlayoutListener
+from voxrtc.rtc.pacer import Pacer
+from voxrtc.rtc.playout import REFILL, Clock, Frame, Playout, PlayoutListener
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
 WAKE = RATE // 10  # room (samples) that wakes a waiting writer: 0.1 s, so that a full queue costs 10 wake-ups a second
@@ -81,6 +82,7 @@ class PlayoutTrack(MediaStreamTrack):
         self._pacer = Pacer()
         self._encoder = OpusEncoder(0)
         self._job: Future[None] | None = None
+        self.monitor: Callable[[Samples | None], None] = _nobody  # told each frame that goes out; None: silence
         self._changed = asyncio.Event()  # room was made, or the present stream is over
         self._pts = 0
 
@@ -104,11 +106,24 @@ class PlayoutTrack(MediaStreamTrack):
             raise MediaStreamError
         return Utterance(self, self._playout.begin(stream))
 
+    def remind(self, stream: str, seconds: float) -> None:
+        """`Playout.remind`."""
+        self._playout.remind(stream, seconds)
+
     def flush(self) -> Clock | None:
         """Silence within a frame: the present stream fades out and is over. Returns its last clock."""
         clock = self._playout.flush()
         self._changed.set()
         return clock
+
+    def hold(self) -> None:
+        """Silence within a frame, until `resume` or `flush`; what is written meanwhile waits."""
+        self._playout.hold()
+
+    def resume(self) -> None:
+        """Go on where `hold` came, some 100 ms earlier: so much was still on its way to the ear."""
+        self._playout.resume()
+        self._encode_ahead()
 
     # --- an utterance's side ---
 
@@ -159,6 +174,7 @@ class PlayoutTrack(MediaStreamTrack):
             await asyncio.wrap_future(self._job)
         busy = self._playout.busy
         frame = self._playout.play()
+        self.monitor(frame.pcm if frame else None)
         if frame is None:
             return SILENCE
         if self._playout.room >= WAKE or busy != self._playout.busy:
@@ -179,6 +195,10 @@ class PlayoutTrack(MediaStreamTrack):
         if self._encoder.run != frame.run:
             self._encoder = OpusEncoder(frame.run)
         return self._encoder
+
+
+def _nobody(frame: Samples | None) -> None:
+    """Watches no sound go by."""
 
 
 class _Soon:

@@ -1,7 +1,7 @@
 """Which part of a text each spoken word says, where the text was rewritten to be spoken: “$5” to “5 dollars”. Pure.
 
 Words are compared in their order: those that are written and spoken alike are anchors, and what was rewritten lies between
-two of them. A word of a text is what stands between blanks, with its marks.
+two of them. A word of a text is what stands between blanks, with its marks (so where no blanks are written, a word is long).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def align(text: str, spoken: Sequence[str]) -> list[int]:
     said_by = [0] * len(said)
     i, j = -1, -1
     for a, b in [*_anchors([part for part, _ in written], [part for part, _ in said]), (len(written), len(said))]:
-        between = [word for _, word in written[i + 1 : a]] or [_nearest(words, written, i, a)]
+        between = _candidates(words, written, i, a)
         for k in range(j + 1, b):
             said_by[k] = between[(k - j - 1) * len(between) // (b - j - 1)]
         if b < len(said):
@@ -75,12 +75,16 @@ def _nearest_match(written: Sequence[str], said: Sequence[str]) -> tuple[int, in
     return min(matches, key=sum) if matches else None
 
 
-def _nearest(words: Sequence[str], written: Sequence[tuple[str, int]], i: int, a: int) -> int:
-    """The word that says what nothing is written for between the parts `i` and `a`: one that has a sign, like “#5”."""
-    before, after = written[max(i, 0)][1] if written else 0, written[a][1] if a < len(written) else None
-    if after is None or (i >= 0 and _has_sign(words[before])):
-        return before
-    return after if i < 0 or _has_sign(words[after]) else before
+def _candidates(words: Sequence[str], written: Sequence[tuple[str, int]], i: int, a: int) -> list[int]:
+    """The words that may say what was rewritten between the parts `i` and `a`: those between them, and one with a sign, like
+    “$5” before or “#5” after."""
+    between = [word for _, word in written[i + 1 : a]]
+    before, after = [word for _, word in written[max(i, 0) : i + 1]], [word for _, word in written[a : a + 1]]
+    if before and _has_sign(words[before[0]]):
+        return before + between
+    if not between and after and _has_sign(words[after[0]]):
+        return after
+    return between or before or after or [0]
 
 
 def _has_sign(word: str) -> bool:
