@@ -15,7 +15,8 @@ SLOW_BUFFER = """() => {
     let looks = 1e6; // far more than the call had until now
     RTCRtpReceiver.prototype.getStats = async () => {
         looks++;
-        return new Map([["in", { type: "inbound-rtp", jitterBufferDelay: 400 * looks, jitterBufferEmittedCount: 1000 * looks }]]);
+        const held = { jitterBufferDelay: 400 * looks, jitterBufferEmittedCount: 1000 * looks };
+        return new Map([["in", { type: "inbound-rtp", ...held }]]);
     };
 }"""
 

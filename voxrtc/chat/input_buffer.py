@@ -136,20 +136,20 @@ class InputBuffer:
 
     def describe(self, answered: bool) -> dict[str, Any]:
         """The `audio.input` of a session object. `answered`: there is somebody who could."""
-        settings = self.settings
-        detection: dict[str, Any] | None = None
-        if settings:
-            detection = {"create_response": settings.respond and answered, "interrupt_response": settings.interrupt}
-        if settings and settings.eagerness:
-            detection |= {"type": "semantic_vad", "eagerness": settings.eagerness}
-        elif settings:
-            detection |= {
-                "type": "server_vad",
-                "threshold": settings.threshold,
-                "prefix_padding_ms": _ms(settings.prefix),
-                "silence_duration_ms": _ms(settings.silence),
-            }
+        detection = self._describe(self.settings, answered) if self.settings else None
         return {"turn_detection": detection, "transcription": {"model": "moonshine-tiny", "language": "en"}}
+
+    @staticmethod
+    def _describe(settings: TurnSettings, answered: bool) -> dict[str, Any]:
+        common = {"create_response": settings.respond and answered, "interrupt_response": settings.interrupt}
+        if settings.eagerness:
+            return common | {"type": "semantic_vad", "eagerness": settings.eagerness}
+        return common | {
+            "type": "server_vad",
+            "threshold": settings.threshold,
+            "prefix_padding_ms": _ms(settings.prefix),
+            "silence_duration_ms": _ms(settings.silence),
+        }
 
     @property
     def _now(self) -> float:
