@@ -84,7 +84,9 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             media = MediaClient(media_address)
             await engines.load(settings.model)
             app = _app(engines, media, list(cards.values()))
-            server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
+            # Sound does not get smaller by deflating, but costs time
+            config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws_per_message_deflate=False)
+            server = uvicorn.Server(config)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener))
             await server.serve(sockets=[listener])
             greeting.cancel()
