@@ -24,8 +24,8 @@ def user(id: str, text: str = "word") -> Message:
 def voiced(*pieces: tuple[str, float]) -> Voiced:
     """Pieces and the seconds of their sound."""
     spoken = Voiced()
-    for text, seconds in pieces:
-        spoken.say(text)
+    for number, (text, seconds) in enumerate(pieces):
+        spoken.say(f" {text}" if number else text)
         spoken.add(seconds)
         spoken.end()
     return spoken
@@ -69,7 +69,7 @@ def test_calls_in_turn_stay_in_turn() -> None:
 
 
 def test_only_what_was_heard_is_told() -> None:
-    spoken = Spoken(voiced(("One two three four.", 2.0), (" Five six.", 1.0)))
+    spoken = Spoken(voiced(("One two three four.", 2.0), ("Five six.", 1.0)))
     conversation = Conversation([user("1"), Message("2", "assistant", [spoken])])
 
     def told() -> list[str]:
