@@ -7,12 +7,15 @@ from voxrtc.rtc.sound import Samples
 
 
 class Hearing:
-    """A `Transcriber` that keeps the sound of each utterance. `answer` is every transcript; None: the test gives it."""
+    """A `Transcriber` that keeps the sound of each utterance. `answer` is every transcript, and what a look sees, with `over`;
+    None: the test gives it."""
 
     def __init__(self, answer: str | None = "hello there") -> None:
         self.answer = answer
+        self.over = 0.5
         self.readers: dict[str, Reader] = {}
         self.sound: dict[str, bytes] = {}
+        self.looks: list[tuple[str, int]] = []  # with the bytes heard by then
         self.finished: list[str] = []
         self.forgotten: list[str] = []
         self.lost = False
@@ -26,7 +29,17 @@ class Hearing:
     def hear(self, utterance: str, pcm: bytes) -> None:
         self.sound[utterance] += pcm
 
-    def finish(self, utterance: str) -> None:
+    def look(self, utterance: str) -> None:
+        self.looks.append((utterance, len(self.sound[utterance])))
+        if self.answer is not None and utterance in self.readers:
+            self.tell(utterance, self.answer, self.over)
+
+    def tell(self, utterance: str, text: str, over: float) -> None:
+        """What a look sees of all the sound so far."""
+        self.readers[utterance].hypothesis(text, len(self.sound[utterance]), over)
+
+    def finish(self, utterance: str, speech: int) -> None:
+        assert speech <= len(self.sound[utterance])
         self.finished.append(utterance)
         if self.answer is not None and utterance in self.readers:
             self.readers.pop(utterance).transcript(self.answer)

@@ -13,6 +13,7 @@ import voxrtc
 from voxrtc.speechlm.registry import FAMILIES
 
 ROOT = Path(voxrtc.__file__).parent
+BATCHES = {f"engine.{part}" for part in ("attention", "kv_cache", "loading", "sampling")}  # for any model with a cache
 COMMON = {"messages", "settings", "cards", "hub", "lifeline"}  # plain data and helpers, which import no part of the house
 CLIENT = {"engine.client", "engine.fleet", "engine.transport"}  # the face of the engines, without torch
 MAY_IMPORT = {
@@ -20,7 +21,8 @@ MAY_IMPORT = {
     "speechlm": {"speechlm"} | COMMON,
     "rtc": {"rtc"} | COMMON,
     "asr": {"asr", "engine.transport"} | COMMON,
-    "chat": {"chat", "rtc", "asr.client"} | CLIENT | COMMON,
+    "llm": {"llm", "speechlm", "engine.transport"} | BATCHES | COMMON,
+    "chat": {"chat", "rtc", "asr.client", "llm.client"} | CLIENT | COMMON,
     "api": {"api", "chat", "rtc"} | CLIENT | COMMON,
     "ui": {"ui", "chat", "rtc"} | CLIENT | COMMON,
 }
@@ -81,6 +83,8 @@ def test_common_modules_import_nothing_else_of_ours() -> None:
         ("voxrtc.chat.media", "moonshine_voice"),
         ("voxrtc.asr.process", "torch"),
         ("voxrtc.asr.process", "aiortc"),
+        ("voxrtc.llm.process", "torch"),  # before its socket is there
+        ("voxrtc.llm.process", "aiortc"),
         ("voxrtc.engine.process", "aiortc"),
         ("voxrtc.engine.process", "gradio"),
         ("voxrtc.speechlm.lark.model", "aiortc"),

@@ -65,7 +65,7 @@ def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signa
         url = address(process)
         assert httpx.get(f"{url}/healthz").json()["status"] == "ok"
         family = children(process.pid)
-        assert len(family) == 3, "media, speech to text and engine"
+        assert len(family) == 4, "media, speech to text, chat model and engine"
         process.send_signal(how)
         code = process.wait(15)
         assert gone(family)

@@ -276,10 +276,18 @@ class Hear(Message):
     first: bool = False
 
 
-class Finish(Message):
-    """Nothing of the utterance follows: its `Transcript` is due. Unknown ones are ignored, here and in `Hear`."""
+class Look(Message):
+    """The speaker pauses: a `Hypothesis` of all that was sent is due, ahead of others'. Unknown ones are ignored, here too."""
 
     utterance: str
+
+
+class Finish(Message):
+    """Nothing of the utterance follows: its `Transcript` is due. `speech` bytes of it have speech in them, the rest is silence:
+    a hypothesis of so much is as good. Unknown ones are ignored, here and in `Hear`."""
+
+    utterance: str
+    speech: int
 
 
 class Forget(Message):
@@ -289,10 +297,13 @@ class Forget(Message):
 
 
 class Hypothesis(Message):
-    """What the utterance says as far as it was heard; later ones may say otherwise."""
+    """What the first `heard` bytes of the utterance say; later ones may say otherwise. `over` is how probably the speaker
+    has finished, where a `Look` asked for it."""
 
     utterance: str
     text: str
+    heard: int
+    over: float | None = None
 
 
 class Transcript(Message):
@@ -310,8 +321,57 @@ class NotTranscribed(Message):
     message: str
 
 
-HearingRequest = Hear | Finish | Forget
+HearingRequest = Hear | Look | Finish | Forget
 HearingReply = Hypothesis | Transcript | NotTranscribed
+
+# --- to and from the chat model's process ------------------------------------------------------------------------------
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    """A message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Complete(Message):
+    """Write what the assistant says next, in at most `max_tokens`. `completion` is a fresh id."""
+
+    completion: str
+    messages: list[ChatMessage]
+    max_tokens: int | None = None
+
+
+class Abandon(Message):
+    """Stop writing. Unknown and finished completions are ignored."""
+
+    completion: str
+
+
+class Delta(Message):
+    """The next words of a completion."""
+
+    completion: str
+    text: str
+
+
+class Completed(Message):
+    """The completion is whole, or was `cut` at the tokens that it was to have. Nothing of it follows."""
+
+    completion: str
+    cut: bool = False
+
+
+class NotCompleted(Message):
+    """The completion failed. Nothing of it follows."""
+
+    completion: str
+    code: str  # busy | invalid_request | model_loading | model_failed | chat_error | chat_lost
+    message: str
+
+
+CompletionRequest = Watch | Complete | Abandon
+CompletionReply = Progress | Delta | Completed | NotCompleted
 
 # --- between the web and the media process ---------------------------------------------------------------------------
 
@@ -322,6 +382,20 @@ class Offer(Message):
     call: str
     sdp: str
     session: dict[str, Any] = {}
+
+
+class Open(Message):
+    """A session over a WebSocket, which the web process holds: as an `Offer`, with everything in `ClientEvent`s."""
+
+    call: str
+    session: dict[str, Any] = {}
+
+
+class ClientEvent(Message):
+    """What the client of an open WebSocket says. The next one may be sent when this one is `Taken`."""
+
+    call: str
+    text: str
 
 
 class HangUp(Message):
@@ -343,8 +417,28 @@ class Answer(Message):
     sdp: str
 
 
+class Opened(Message):
+    """The answer to an `Open`: the session begins. `ServerEvent`s of it may have come already."""
+
+    call: str
+
+
+class Taken(Message):
+    """A `ClientEvent` was dealt with; or the call was not known (`known` False)."""
+
+    call: str
+    known: bool
+
+
+class ServerEvent(Message):
+    """What an open WebSocket's client is told, in order, unasked."""
+
+    call: str
+    text: str
+
+
 class Refused(Message):
-    """An `Offer` that could not be taken, with the HTTP status and an error a person can act on."""
+    """An `Offer` or `Open` that could not be taken, with the HTTP status and an error a person can act on."""
 
     call: str
     status: int
@@ -368,8 +462,8 @@ class MediaStats(Message):
     underruns: int
 
 
-MediaRequest = Offer | HangUp | GetMediaStats
-MediaReply = Answer | Refused | HungUp | MediaStats
+MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats
+MediaReply = Answer | Opened | Taken | ServerEvent | Refused | HungUp | MediaStats
 
 
 def encode(message: Message) -> bytes:
@@ -377,7 +471,16 @@ def encode(message: Message) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-_UNIONS = (EngineRequest, EngineReply, HearingRequest, HearingReply, MediaRequest, MediaReply)
+_UNIONS = (
+    EngineRequest,
+    EngineReply,
+    HearingRequest,
+    HearingReply,
+    CompletionRequest,
+    CompletionReply,
+    MediaRequest,
+    MediaReply,
+)
 _DECODERS = {kind: msgspec.msgpack.Decoder(kind) for kind in _UNIONS}
 
 

@@ -38,11 +38,14 @@ class Settings(BaseSettings):
     max_waiting: int = Field(64, ge=1, description="streams that may wait; more are refused")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")
     chat_url: str = Field(
-        "", description="chat endpoint (OpenAI's API, up to /v1) that answers what people say; none by default"
+        "", description="chat endpoint (OpenAI's API, up to /v1) that answers what people say; by default --chat-local does"
     )
     chat_model: str = Field("", description="the model to ask there")
     chat_key: str = Field(
         "", description="its key; better from the environment, where other users of this machine do not see it"
+    )
+    chat_local: Literal["smollm2-135m", "none"] = Field(
+        "smollm2-135m", description="the chat model on this machine that answers without an endpoint; none saves its memory"
     )
     instructions: str = Field(
         "You are talking with somebody by voice. Answer in one or two short sentences, in plain spoken words.",
@@ -53,6 +56,11 @@ class Settings(BaseSettings):
     )
     ice_loopback: bool = Field(False, description="offer peers 127.0.0.1 only: for tests and benches on one machine")
     log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the chat model on this machine answers."""
+        return not self.chat_url and self.chat_local != "none"
 
     def environment(self) -> dict[str, str]:
         """The settings as the environment of a child process."""

@@ -9,16 +9,19 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
+from voxrtc.api import replies
 from voxrtc.api.app import build_app
 from voxrtc.cards import Card, CardError, names, read_card
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
+from voxrtc.llm.client import CompletionClient
 from voxrtc.processes import EngineProcesses
 from voxrtc.settings import Settings
 from voxrtc.suggestion import GPU, Suggestion
@@ -72,45 +75,66 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
     with tempfile.TemporaryDirectory(prefix="voxrtc-") as folder:
         # Numbers, since a model's name need not be one of a file
         addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
-        media_address, hearing_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing"))
+        media_address, hearing_address, chat_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing", "chat"))
         hearing = Child("speech-to-text", ["-m", "voxrtc.asr.process", "--listen", hearing_address], settings.environment())
-        children = [_media_process(settings, addresses, hearing_address, media_address), hearing]
+        chat_process = Child("chat", ["-m", "voxrtc.llm.process", "--listen", chat_address], settings.environment())
+        children = [_media_process(settings, addresses, hearing_address, chat_address, media_address), hearing]
         async with Supervisor(children) as supervisor:
             processes = EngineProcesses(supervisor, settings, cards, addresses)
             engines = Fleet({model: ZmqTransport(address) for model, address in addresses.items()}, processes)
             media = MediaClient(media_address)
             await engines.load(settings.model)
-            app = _app(engines, media, list(cards.values()))
-            server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
-            greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener))
+            chat = CompletionClient(chat_address)
+            app = _app(engines, media, list(cards.values()), replies.router(settings, lambda: chat.progress))
+
+            def start_chat() -> None:
+                if settings.embedded:
+                    supervisor.start(chat_process)
+
+            # Sound does not get smaller by deflating, but costs time
+            config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws_per_message_deflate=False)
+            server = uvicorn.Server(config)
+            greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             await server.serve(sockets=[listener])
             greeting.cancel()
             await engines.close()
             await media.close()
+            await chat.close()
 
 
-def _media_process(settings: Settings, engine_addresses: dict[str, str], hearing_address: str, address: str) -> Child:
+def _media_process(
+    settings: Settings, engine_addresses: dict[str, str], hearing_address: str, chat_address: str, address: str
+) -> Child:
     engines = [word for model, where in engine_addresses.items() for word in ("--engine", f"{model}={where}")]
     arguments = ["-m", "voxrtc.chat.media", *engines, "--hearing", hearing_address, "--listen", address]
+    if settings.embedded:
+        arguments += ["--chat", chat_address]
     return Child("media", arguments, settings.environment())
 
 
-def _app(engines: Fleet, media: MediaClient, cards: list[Card]) -> FastAPI:
+def _app(engines: Fleet, media: MediaClient, cards: list[Card], who_answers: APIRouter) -> FastAPI:
     suggestion = Suggestion(cards, gpu=GPU.exists())
     suggestion.look()
     app = build_app(engines, media, cards, suggestion.name)
+    app.include_router(who_answers)
     mount_page(app, [card.info for card in cards])
     return app
 
 
-async def _greet(engines: Fleet, media: MediaClient, card: Card, listener: socket.socket) -> None:
-    """Print the address once a person who opens it can speak; before a download, which the page shows."""
+async def _greet(
+    engines: Fleet, media: MediaClient, card: Card, listener: socket.socket, start_chat: Callable[[], None]
+) -> None:
+    """Print the address once a person who opens it can speak; before a download, which the page shows.
+
+    The chat model is started then, so that the voice need not wait for it.
+    """
     host, port = listener.getsockname()[:2]
     place = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     await media.ready()
     if card.missing():
         print(f"\n  VoxRTC fetches {card.info.title} and shows how far it is: {place}\n", flush=True)
     state = await engines.settled(card.info.name)
+    start_chat()
     if state.state == "ready":
         print(f"\n  VoxRTC is ready: {place}\n", flush=True)
     elif state.state == "failed":

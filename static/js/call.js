@@ -51,9 +51,9 @@ export class Call extends EventTarget {
     await this.pc.setLocalDescription();
     const answer = await this.#offer(this.pc.localDescription.sdp, session);
     if (this.#over) throw new Trouble("connection_lost");
-    const opened = this.#channelOpens();
+    const begun = this.#begins();
     await this.pc.setRemoteDescription({ type: "answer", sdp: answer });
-    await opened;
+    await begun;
     this.#ping();
     this.pinging = setInterval(() => this.#ping(), PING_EVERY);
   }
@@ -102,12 +102,14 @@ export class Call extends EventTarget {
     return response.text();
   }
 
-  #channelOpens() {
+  /** The server says so as soon as events can be sent. */
+  #begins() {
+    const isIt = ({ detail }) => detail.type === "session.created";
     return new Promise((resolve, reject) => {
       const refuse = () => reject(new Trouble("udp_blocked"));
       const late = setTimeout(refuse, CONNECT_WITHIN);
       this.addEventListener("lost", refuse, { once: true });
-      this.channel.addEventListener("open", () => (clearTimeout(late), resolve()), { once: true });
+      this.addEventListener("message", (message) => isIt(message) && (clearTimeout(late), resolve()));
     });
   }
 

@@ -18,11 +18,13 @@ from tests.e2e.ear import wer
 from tests.speech import SAID, recorded
 from voxrtc.asr.client import HearingClient
 from voxrtc.asr.moonshine import Moonshine
-from voxrtc.asr.process import serve
-from voxrtc.asr.queue import ENOUGH
+from voxrtc.asr.process import HearingServer, serve
+from voxrtc.asr.queue import BYTES, ENOUGH, SETTLED
+from voxrtc.messages import Finish, Hear, HearingReply, Look, Transcript
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
+ALL = 1 << 30  # bytes: nothing of it is known to be silence
 
 
 class Notes:
@@ -31,29 +33,31 @@ class Notes:
     def __init__(self) -> None:
         self.hypotheses: list[str] = []
         self.ends: list[str] = []
-        self.over, self.guessed = asyncio.Event(), asyncio.Event()
+        self.ended, self.guessed = asyncio.Event(), asyncio.Event()
+        self.over: float | None = None
 
-    def hypothesis(self, text: str) -> None:
+    def hypothesis(self, text: str, heard: int, over: float | None) -> None:
         self.hypotheses.append(text)
+        self.over = over
         self.guessed.set()
 
     def transcript(self, text: str) -> None:
         self.ends.append(text)
-        self.over.set()
+        self.ended.set()
 
     def unheard(self, code: str, message: str) -> None:
         self.ends.append(f"{code}: {message}")
-        self.over.set()
+        self.ended.set()
 
     async def end(self) -> str:
-        await asyncio.wait_for(self.over.wait(), PATIENCE)
+        await asyncio.wait_for(self.ended.wait(), PATIENCE)
         return self.ends[0]
 
 
 @asynccontextmanager
 async def serving(transcribe: Callable[[bytes], str], folder: Path) -> AsyncIterator[HearingClient]:
     address = f"ipc://{folder}/hearing"
-    server = asyncio.ensure_future(serve(transcribe, address))
+    server = asyncio.ensure_future(serve(transcribe, judge, address))
     client = HearingClient(address)
     await connected(client)
     yield client
@@ -67,6 +71,10 @@ async def connected(client: HearingClient) -> None:
             await asyncio.sleep(0.01)
 
 
+def judge(pcm: bytes, text: str) -> float:
+    return 0.25
+
+
 def count(pcm: bytes) -> str:
     return f"{len(pcm)} bytes"
 
@@ -78,7 +86,7 @@ async def test_sound_goes_in_and_words_come_out(tmp_path: Path) -> None:
             client.begin(f"{number}", note, b"ab")
             client.hear(f"{number}", b"cd" * number)
         for number in (1, 0):
-            client.finish(f"{number}")
+            client.finish(f"{number}", ALL)
         assert [await note.end() for note in notes] == ["2 bytes", "4 bytes"]
 
 
@@ -88,9 +96,67 @@ async def test_words_come_while_somebody_speaks(tmp_path: Path) -> None:
         client.begin("a", note, bytes(round(ENOUGH * 32_000)))
         await asyncio.wait_for(note.guessed.wait(), PATIENCE)
         client.hear("a", b"ab")
-        client.finish("a")
+        client.finish("a", ALL)
         assert await note.end() == f"{round(ENOUGH * 32_000) + 2} bytes"
     assert note.hypotheses == [f"{round(ENOUGH * 32_000)} bytes"]
+
+
+async def test_a_pause_is_looked_at_and_its_words_are_the_transcript(tmp_path: Path) -> None:
+    """At once, without a second look, when nothing but silence came since."""
+    looks: list[bytes] = []
+
+    def transcribe(pcm: bytes) -> str:
+        looks.append(pcm)
+        return count(pcm)
+
+    async with serving(transcribe, tmp_path) as client:
+        note = Notes()
+        client.begin("a", note, b"abcd")
+        client.look("a")
+        await asyncio.wait_for(note.guessed.wait(), PATIENCE)
+        assert (note.hypotheses, note.over) == (["4 bytes"], judge(b"abcd", "4 bytes"))
+        client.hear("a", bytes(100))
+        client.finish("a", 4)
+        assert await note.end() == "4 bytes"
+    assert len(looks) == 1
+
+
+async def test_the_end_need_not_wait_for_a_second_look() -> None:
+    """Nor when the first is still under way then."""
+    going, go = threading.Event(), threading.Event()
+
+    def transcribe(pcm: bytes) -> str:
+        going.set()
+        go.wait(PATIENCE)
+        return count(pcm)
+
+    replies: asyncio.Queue[HearingReply] = asyncio.Queue()
+    server = HearingServer(transcribe, judge, lambda client, reply: replies.put_nowait(reply))
+    running = asyncio.ensure_future(server.run())
+    server.take(b"client", Hear(utterance="a", pcm=b"abcd", first=True))
+    server.take(b"client", Look(utterance="a"))
+    await asyncio.to_thread(going.wait, PATIENCE)
+    server.take(b"client", Hear(utterance="a", pcm=bytes(100)))
+    server.take(b"client", Finish(utterance="a", speech=4))
+    go.set()
+    assert await asyncio.wait_for(replies.get(), PATIENCE) == Transcript(utterance="a", text="4 bytes")
+    running.cancel()
+
+
+async def test_a_monologue_is_not_read_again_from_its_beginning(tmp_path: Path) -> None:
+    """Else its end would take as long as all of it."""
+    long = bytes(round(SETTLED * BYTES))
+    async with serving(count, tmp_path) as client:
+        note = Notes()
+        client.begin("a", note, long)
+        client.look("a")
+        async with asyncio.timeout(PATIENCE):
+            while note.over is None:  # that was another look, before the pause
+                note.guessed.clear()
+                await note.guessed.wait()
+        client.hear("a", b"abcd")
+        client.finish("a", ALL)
+        assert await note.end() == f"{count(long)} 4 bytes"
 
 
 async def test_one_that_cannot_be_transcribed_fails_alone(tmp_path: Path) -> None:
@@ -103,7 +169,7 @@ async def test_one_that_cannot_be_transcribed_fails_alone(tmp_path: Path) -> Non
         notes = {pcm: Notes() for pcm in (b"good", b"bad!")}
         for pcm, note in notes.items():
             client.begin(f"{pcm!r}", note, pcm)
-            client.finish(f"{pcm!r}")
+            client.finish(f"{pcm!r}", ALL)
         assert await notes[b"good"].end() == "fine"
         assert (await notes[b"bad!"].end()).startswith("transcription_failed")
 
@@ -120,11 +186,11 @@ async def test_the_forgotten_is_not_told(tmp_path: Path) -> None:
     async with serving(transcribe, tmp_path) as client:
         forgotten, other = Notes(), Notes()
         client.begin("a", forgotten, b"ab")
-        client.finish("a")
+        client.finish("a", ALL)
         await asyncio.to_thread(going.wait, PATIENCE)
         client.forget("a")
         client.begin("b", other, b"ab")
-        client.finish("b")
+        client.finish("b", ALL)
         go.set()
         assert await other.end() == "something"
     assert forgotten.ends == []
@@ -144,11 +210,11 @@ async def test_a_process_that_dies_is_told_and_found_again(tmp_path: Path) -> No
         await asyncio.wait_for(late.guessed.wait(), PATIENCE)
         process.kill()
         assert (await late.end()).startswith("transcriber_lost")
-        client.finish("late")
+        client.finish("late", ALL)
     with subprocess.Popen(command, cwd=ROOT, env=os.environ, stdin=subprocess.PIPE) as process:
         await connected(client)
         client.begin("after", after, said)
-        client.finish("after")
+        client.finish("after", ALL)
         assert wer([SAID["boat"]], [await after.end()]) == 0
         assert process.stdin
         process.stdin.close()  # its lifeline

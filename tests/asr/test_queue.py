@@ -29,8 +29,8 @@ def name(utterance: Utterance | None) -> str | None:
 
 def test_who_is_done_comes_first() -> None:
     queue = talking("a", "b", "c")
-    queue.finish(key("c"))
-    queue.finish(key("b"))
+    queue.finish(key("c"), 1 << 30)
+    queue.finish(key("b"), 1 << 30)
     assert [name(queue.next(9.0)) for _ in range(3)] == ["c", "b", "a"]
     assert len(queue) == 1
 
@@ -41,7 +41,7 @@ def test_an_utterance_that_goes_on_is_looked_at_now_and_then() -> None:
     assert queue.wait(EVERY / 2) == pytest.approx(EVERY / 2)
     utterance = queue.next(EVERY)
     assert utterance
-    queue.looked(utterance, len(utterance.pcm), took=1.0, now=EVERY + 1)
+    queue.looked(utterance, len(utterance.pcm), "words", took=1.0, now=EVERY + 1)
     assert queue.wait(EVERY + 1) is None  # nothing new
     queue.hear(key("a"), SECOND, EVERY + 1)
     assert queue.next(EVERY + 1 + SHARE - 0.1) is None
@@ -57,13 +57,39 @@ def test_a_look_takes_enough_new_sound() -> None:
     assert name(queue.next(1.0)) == "a"
 
 
+def test_who_pauses_is_looked_at_next_and_once() -> None:
+    queue = talking("a", "b")
+    queue.want(key("b"))
+    assert queue.wait(0.0) == 0
+    utterance = queue.next(0.0)
+    assert utterance and name(utterance) == "b"
+    utterance.wanted = False
+    assert queue.next(0.0) is None
+    queue.want(key("nobody"))
+    queue.finish(key("a"), 1 << 30)
+    queue.want(key("b"))
+    assert [name(queue.next(0.0)) for _ in range(2)] == ["a", "b"]  # who is done goes first
+
+
+@pytest.mark.parametrize(("speech", "known"), [(BYTES, True), (BYTES - 2, True), (BYTES + 2, False)])
+def test_what_was_looked_at_is_not_transcribed_again(speech: int, known: bool) -> None:
+    """If there was nothing but silence since."""
+    queue = talking("a")
+    utterance = queue.next(1.0)
+    assert utterance
+    queue.looked(utterance, BYTES, "words", 0.1, 1.0)
+    queue.hear(key("a"), SECOND, 1.0)
+    assert queue.finish(key("a"), speech) == ("words" if known else None)
+    assert len(queue) == (0 if known else 1)
+
+
 def test_talkers_take_turns() -> None:
     queue, now, looked = talking("a", "b", "c"), 1.0, []
     for _ in range(6):
         utterance = queue.next(now)
         assert utterance
         looked.append(name(utterance))
-        queue.looked(utterance, len(utterance.pcm), 0.1, now)
+        queue.looked(utterance, len(utterance.pcm), "words", 0.1, now)
         queue.hear(utterance.key, SECOND, now)
         now += 0.5
     assert sorted(looked[:3]) == sorted(looked[3:]) == ["a", "b", "c"]
@@ -77,7 +103,7 @@ def test_it_is_bounded() -> None:
     assert len(queue) == UTTERANCES
     for _ in range(100):
         queue.hear(key(0), SECOND, 1.0)
-    queue.finish(key(0))
+    queue.finish(key(0), 1 << 30)
     utterance = queue.next(1.0)
     assert utterance and len(utterance.pcm) == LONGEST * BYTES
     queue.begin(key("late"), 1.0)
@@ -107,7 +133,7 @@ def test_each_finished_utterance_comes_once_and_whole(steps: list[tuple[str, int
             if which in heard:
                 heard[which] += 2
         elif what == "finish" and open_keys:
-            queue.finish(which)
+            queue.finish(which, 1 << 30)
             open_keys.remove(which)
             due.append(which)
         elif what == "forget" and open_keys:

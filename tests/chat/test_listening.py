@@ -73,9 +73,9 @@ async def test_words_are_told_while_they_are_spoken() -> None:
         stage.hear(TURN)
         (reader,) = stage.hearing.readers.values()
         for hypothesis in ("the", "the boat", "the boat grifted", "a boat drifted slowly", "the boat drifted slowly by"):
-            reader.hypothesis(hypothesis)
+            reader.hypothesis(hypothesis, 0, None)
         assert [event["delta"] for event in stage.all(f"{EVENT}.delta")] == ["the", " boat"]
-        reader.hypothesis("the boat drifted slowly by")
+        reader.hypothesis("the boat drifted slowly by", 0, None)
         assert "".join(event["delta"] for event in stage.all(f"{EVENT}.delta")) == "the boat drifted slowly by"
 
 
@@ -83,7 +83,7 @@ async def test_speech_interrupts_sound_and_what_is_being_made() -> None:
     async with Stage() as stage:
         stage.say(LONG)
         await stage.event("output_audio_buffer.started")
-        stage.hear(0.128)
+        stage.hear(TURN)
         assert stage.track.clock is None
         await stage.event("output_audio_buffer.cleared")
         done = await stage.event("response.done")
@@ -202,13 +202,64 @@ async def test_a_setting_that_cannot_be_is_refused(detection: object, param: str
     assert len(stage.all("input_audio_buffer.committed")) == 1  # the old settings hold
 
 
-@pytest.mark.parametrize(("eagerness", "silence"), [({}, 800), ({"eagerness": "high"}, 500), ({"eagerness": "low"}, 1200)])
-async def test_semantic_turn_detection_is_taken_and_what_holds_is_told(eagerness: dict[str, str], silence: int) -> None:
+def detect(stage: Stage, **detection: object) -> None:
+    stage.do("session.update", session={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
+
+
+@pytest.mark.parametrize("eagerness", [{}, {"eagerness": "high"}])
+async def test_semantic_turn_detection_is_taken_and_what_holds_is_told(eagerness: dict[str, str]) -> None:
     """Stock clients ask for it unless told otherwise."""
     async with Stage() as stage:
-        detection = {"type": "semantic_vad", **eagerness}
-        stage.do("session.update", session={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
-        await asyncio.sleep(0)
+        detect(stage, type="semantic_vad", **eagerness)
+        await stage.event("session.updated")
     assert not stage.errors
     told = stage.all("session.updated")[-1]["session"]["audio"]["input"]["turn_detection"]
-    assert (told["type"], told["silence_duration_ms"]) == ("server_vad", silence)
+    assert (
+        told
+        == {
+            "type": "semantic_vad",
+            "eagerness": "auto",
+            "create_response": False,
+            "interrupt_response": True,
+        }
+        | eagerness
+    )
+
+
+async def test_a_finished_sentence_ends_the_turn_soon_and_another_one_late() -> None:
+    ends = {}
+    for over in (1.0, 0.0):
+        async with Stage() as stage:
+            stage.hearing.over = over
+            detect(stage, type="semantic_vad", eagerness="auto")
+            stage.hear(TURN)
+            stage.hear(2.048, speech=False)
+            (stopped,) = stage.all("input_audio_buffer.speech_stopped")
+            ends[over] = stopped["audio_end_ms"] / 1000 - TURN
+    assert ends[1.0] == pytest.approx(0.25, abs=0.033)
+    assert ends[0.0] == pytest.approx(1.5, abs=0.033)
+
+
+async def test_an_unfinished_sentence_goes_on_after_a_pause() -> None:
+    """Both parts are one turn, which ends soon after the second."""
+    async with Stage() as stage:
+        detect(stage, type="semantic_vad")
+        stage.hearing.over = 0.0
+        stage.hear(TURN)
+        stage.hear(0.896, speech=False)
+        stage.hearing.over = 1.0
+        stage.hear(TURN)
+        stage.hear(0.608, speech=False)
+    (stopped,) = stage.all("input_audio_buffer.speech_stopped")
+    assert stopped["audio_end_ms"] / 1000 == pytest.approx(2 * TURN + 0.896 + 0.25, abs=0.033)
+    assert len(stage.hearing.sound) == 1
+
+
+async def test_whose_words_come_late_is_not_waited_for_longer_than_usual() -> None:
+    async with Stage() as stage:
+        detect(stage, type="semantic_vad")
+        stage.hearing.answer = None
+        stage.hear(TURN)
+        stage.hear(1.024, speech=False)
+    (stopped,) = stage.all("input_audio_buffer.speech_stopped")
+    assert stopped["audio_end_ms"] / 1000 - TURN == pytest.approx(0.8, abs=0.033)

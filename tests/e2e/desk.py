@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Browser, Page
 
-RECORDER = (Path(__file__).parent / "recorder.js").read_text("utf-8")
+SCRIPTS = [(Path(__file__).parent / name).read_text("utf-8") for name in ("recorder.js", "wire.js")]
 PATIENCE = 60_000  # ms: the longest a sentence may take on a busy machine
 
 
@@ -26,12 +26,17 @@ class Desk:
     """One page, opened, with its recorder running."""
 
     def __init__(self, page: Page, url: str) -> None:
-        self.page = page
+        self.page, self.url = page, url
         page.set_default_timeout(PATIENCE)
-        page.add_init_script(RECORDER)
-        page.goto(url)
-        page.wait_for_function("window.voxrtc && document.querySelector('[name=speak]')")
-        page.evaluate("recorder.start()")
+        for script in SCRIPTS:
+            page.add_init_script(script)
+        self.open()
+
+    def open(self) -> None:
+        """Load the page, or load it anew."""
+        self.page.goto(self.url)
+        self.page.wait_for_function("window.voxrtc && document.querySelector('[name=speak]')")
+        self.page.evaluate("recorder.start()")
 
     @property
     def state(self) -> str:
@@ -80,6 +85,19 @@ class Desk:
         done = f"voxrtc.lines.filter(({{ who, state }}) => who === '{who}' && state !== 'open')"
         self.page.wait_for_function(f"{done}.length >= {count}")
         return list(self.page.evaluate(f"{done}.map(({{ text }}) => text)"))
+
+    def await_trouble(self, words: str) -> None:
+        """Until the notice on show has these words."""
+        shown = "document.querySelector('.vx-trouble[data-shown=true]')?.innerText"
+        self.page.wait_for_function(f"words => {shown}?.includes(words)", arg=words)
+
+    def await_calm(self) -> None:
+        """Until no notice is on show."""
+        self.page.wait_for_function("document.querySelector('.vx-trouble').dataset.shown === 'false'")
+
+    def hear_from_server(self, type: str, **fields: Any) -> None:
+        """The page takes this for an event of the server's; there must be a call."""
+        self.page.evaluate("event => wire.say(event)", {"type": type, **fields})
 
     def stats(self) -> dict[str, Any]:
         """WebRTC's own account of the sound that came in."""

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voxrtc.rtc.playout import AHEAD, LOOKAHEAD, Clock, Frame, Pacer, Playout
+from voxrtc.rtc.pacer import Pacer
+from voxrtc.rtc.playout import AHEAD, LEAD, LOOKAHEAD, Clock, Frame, Playout
 from voxrtc.rtc.sound import FADE, FRAME, FRAME_SECONDS, SampleQueue, Samples
 
 
@@ -348,3 +349,99 @@ def test_the_clock_is_told_while_it_runs() -> None:
         play(playout)
     sent = [clock.sent // FRAME for name, clock in told.events if name == "progress"]
     assert sent == [1, 25, 50]
+
+
+# --- holding ---
+
+
+def test_a_hold_fades_out_and_goes_on_where_it_came() -> None:
+    """Some frames are played once more: an ear that was hushed at once did not get them."""
+    told = Told()
+    playout = Playout(told)
+    playout.begin("a")
+    playout.push(ramp(0, 30 * FRAME))
+    for _ in range(10):
+        play(playout)
+    playout.hold()
+    assert playout.clock == Clock("a", 10 * FRAME, 20 * FRAME, 0, running=False)
+    assert told.events[-1] == ("progress", playout.clock)  # nobody takes it to run dry
+    fade = play(playout)
+    assert fade is not None
+    assert fade.pcm[0] == 10 * FRAME + 1
+    assert not fade.pcm[FADE:].any()
+    assert [play(playout) for _ in range(50)] == [None] * 50
+    assert playout.clock == Clock("a", 10 * FRAME, 20 * FRAME, 0, running=False)
+    playout.resume()
+    again = [play(playout) for _ in range(LEAD)]
+    assert np.array_equal(again[0].pcm[FADE:], ramp((10 - LEAD) * FRAME, FRAME)[FADE:])
+    assert again[0].pcm[0] == 0
+    assert playout.clock == Clock("a", 10 * FRAME, 20 * FRAME, 0, running=True)
+    playout.finish()
+    assert np.array_equal(own(play_out(playout)), ramp(10 * FRAME, 20 * FRAME))
+    assert playout.underruns == 0
+
+
+holds = st.lists(st.tuples(st.sampled_from(["push", "play", "hold", "resume"]), st.integers(1, 2_500)), max_size=60)
+
+
+@given(holds)
+def test_holds_lose_nothing_and_repeat_little(steps: list[tuple[str, int]]) -> None:
+    """Whatever comes in whatever order: all samples, once as new ones and in order; what is repeated is contiguous, too."""
+    playout, written, frames = Playout(Told(), capacity=1 << 20), 0, []
+    playout.begin("a")
+    for what, count in steps:
+        if what == "push":
+            playout.push(ramp(written, count))
+            written += count
+        elif what == "play":
+            frames += [play(playout) for _ in range(count // 250)]
+        elif what == "hold":
+            playout.hold()
+        else:
+            playout.resume()
+        clock = playout.clock
+        assert clock is not None
+        assert clock.sent + clock.waiting == written
+        assert not (playout.held and clock.running)
+    playout.resume()
+    playout.finish()
+    while playout.busy:
+        frames.append(play(playout))
+    new = end = 0
+    for frame in (frame for frame in frames if frame is not None and frame.length):
+        begin = new - (frame.length - frame.samples) if frame.samples else new - (new - int(frame.pcm[-1]) - FRAME + 1) % 30_000
+        # It comes back from nothing after a hold and after a gap.
+        assert np.array_equal(frame.pcm[FADE : frame.length], ramp(begin, frame.length)[FADE:])
+        assert begin == end or end - LEAD * FRAME <= begin < end
+        new, end = new + frame.samples, begin + frame.length
+    assert new == end == written
+
+
+def test_what_is_held_before_it_began_begins_afterwards() -> None:
+    told = Told()
+    playout = Playout(told)
+    playout.hold()
+    playout.begin("a")
+    playout.push(ramp(0, 5 * FRAME))
+    assert [play(playout) for _ in range(3)] == [None] * 3
+    assert told.events == []
+    playout.resume()
+    playout.finish()
+    assert np.array_equal(own(play_out(playout)), ramp(0, 5 * FRAME))
+    assert playout.underruns == 0
+
+
+def test_flush_ends_a_hold() -> None:
+    playout = Playout(Told())
+    playout.begin("a")
+    playout.push(ramp(0, 20 * FRAME))
+    play(playout)
+    playout.hold()
+    play(playout)  # the fade
+    assert playout.flush() == Clock("a", FRAME, 19 * FRAME, 0, running=False)
+    assert play(playout) is None  # silence already: there is nothing to fade
+    playout.begin("b")
+    playout.push(ramp(0, FRAME, sign=-1))
+    first = play(playout)
+    assert first is not None
+    assert np.array_equal(first.pcm, ramp(0, FRAME, sign=-1))

@@ -12,6 +12,7 @@ from voxrtc.messages import (
     HearingReply,
     HearingRequest,
     Hypothesis,
+    Look,
     NotTranscribed,
     Transcript,
 )
@@ -22,8 +23,9 @@ LOST = "Speech to text has stopped and is being restarted. Please say it again i
 class Reader(Protocol):
     """Who wants an utterance's words. It is told one of the last two, once: `transcript` after `finish`, `unheard` any time."""
 
-    def hypothesis(self, text: str) -> None:
-        """What was said so far; later ones may say otherwise."""
+    def hypothesis(self, text: str, heard: int, over: float | None) -> None:
+        """What was said in the first `heard` bytes; later ones may say otherwise. Upon a `look`, with how probably the
+        speaker has finished."""
 
     def transcript(self, text: str) -> None:
         """What was said; "" when there are no words in it."""
@@ -41,8 +43,11 @@ class Transcriber(Protocol):
     def hear(self, utterance: str, pcm: bytes) -> None:
         """Its next sound: PCM16 of 16 kHz. Ignored when it is over."""
 
-    def finish(self, utterance: str) -> None:
-        """Nothing follows; its reader will be told."""
+    def look(self, utterance: str) -> None:
+        """The speaker pauses: a hypothesis of all that was heard is wanted soon."""
+
+    def finish(self, utterance: str, speech: int) -> None:
+        """Nothing follows; its reader will be told. There is no speech behind the first `speech` bytes."""
 
     def forget(self, utterance: str) -> None:
         """Its reader wants to hear nothing more of it."""
@@ -65,8 +70,11 @@ class HearingClient:
     def hear(self, utterance: str, pcm: bytes) -> None:
         self._send(Hear(utterance=utterance, pcm=pcm))
 
-    def finish(self, utterance: str) -> None:
-        self._send(Finish(utterance=utterance))
+    def look(self, utterance: str) -> None:
+        self._send(Look(utterance=utterance))
+
+    def finish(self, utterance: str, speech: int) -> None:
+        self._send(Finish(utterance=utterance, speech=speech))
 
     def forget(self, utterance: str) -> None:
         self._send(Forget(utterance=utterance))
@@ -82,7 +90,7 @@ class HearingClient:
     def _tell(self, reply: HearingReply) -> None:
         if isinstance(reply, Hypothesis):
             if reader := self._readers.get(reply.utterance):
-                reader.hypothesis(reply.text)
+                reader.hypothesis(reply.text, reply.heard, reply.over)
         elif reader := self._readers.pop(reply.utterance, None):
             match reply:
                 case Transcript():

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from voxrtc.asr.queue import Full, HearingQueue, Utterance
 from voxrtc.engine.transport import Listener
@@ -23,6 +24,7 @@ from voxrtc.messages import (
     HearingReply,
     HearingRequest,
     Hypothesis,
+    Look,
     NotTranscribed,
     Transcript,
 )
@@ -34,13 +36,14 @@ FAILED = "This could not be transcribed; the server's log says why."
 log = logging.getLogger(__name__)
 
 Transcribe = Callable[[bytes], str]  # PCM16 of 16 kHz to words; may take long, and may raise
+Judge = Callable[[bytes, str], float]  # the same with its words, to how probably the speaker has finished
 
 
 class HearingServer:
     """Takes sound in and gives words out, to all clients of one socket."""
 
-    def __init__(self, transcribe: Transcribe, send: Callable[[bytes, HearingReply], None]) -> None:
-        self._transcribe, self._send = transcribe, send
+    def __init__(self, transcribe: Transcribe, judge: Judge, send: Callable[[bytes, HearingReply], None]) -> None:
+        self._transcribe, self._judge, self._send = transcribe, judge, send
         self._queue = HearingQueue()
         self._news = asyncio.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="transcribe")
@@ -56,8 +59,11 @@ class HearingServer:
                     self._queue.hear(key, pcm, now)
                 except Full:
                     self._fail(client, request.utterance, "busy", BUSY)
-            case Finish():
-                self._queue.finish(key)
+            case Look():
+                self._queue.want(key)
+            case Finish(speech=speech):
+                if (text := self._queue.finish(key, speech)) is not None:
+                    self._send(client, Transcript(utterance=request.utterance, text=text))
             case Forget():
                 self._queue.forget(key)
         self._news.set()
@@ -78,27 +84,35 @@ class HearingServer:
     async def _look(self, utterance: Utterance) -> None:
         client, name = utterance.key
         pcm, finished, started = bytes(utterance.pcm), utterance.finished, time.monotonic()
+        wanted, utterance.wanted = utterance.wanted and not finished, False
         try:
-            text = await asyncio.get_running_loop().run_in_executor(self._thread, self._transcribe, pcm)
+            read = partial(self._read, pcm, utterance.settled, wanted)
+            text, over = await asyncio.get_running_loop().run_in_executor(self._thread, read)
         except Exception:
             log.exception("an utterance could not be transcribed")
             self._queue.forget(utterance.key)
             return self._fail(client, name, "transcription_failed", FAILED)
-        if finished:
+        if finished or (utterance.finished and len(pcm) >= utterance.speech):  # the latter only since
+            self._queue.forget(utterance.key)
             return self._send(client, Transcript(utterance=name, text=text))
         now = time.monotonic()
-        self._queue.looked(utterance, len(pcm), now - started, now)
+        self._queue.looked(utterance, len(pcm), text, now - started, now, paused=wanted)
         if not utterance.finished:
-            self._send(client, Hypothesis(utterance=name, text=text))
+            self._send(client, Hypothesis(utterance=name, text=text, heard=len(pcm), over=over))
+
+    def _read(self, pcm: bytes, settled: tuple[str, int], wanted: bool) -> tuple[str, float | None]:
+        before, begin = settled
+        text = f"{before} {self._transcribe(pcm[begin:])}".strip()
+        return text, self._judge(pcm, text) if wanted else None
 
     def _fail(self, client: bytes, utterance: str, code: str, message: str) -> None:
         self._send(client, NotTranscribed(utterance=utterance, code=code, message=message))
 
 
-async def serve(transcribe: Transcribe, address: str) -> None:
+async def serve(transcribe: Transcribe, judge: Judge, address: str) -> None:
     """Serve on a ZeroMQ address until cancelled."""
     listener = Listener(address, HearingRequest)
-    server = HearingServer(transcribe, listener.send)
+    server = HearingServer(transcribe, judge, listener.send)
     running = asyncio.ensure_future(server.run())
     try:
         await listener.serve(server.take)
@@ -115,8 +129,9 @@ def main() -> None:
     die_with_parent()
     os.nice(5)  # as the engines: words can wait a moment, a packet of the media process cannot
     from voxrtc.asr.moonshine import Moonshine
+    from voxrtc.asr.turn_end import TurnEnd
 
-    asyncio.run(serve(Moonshine(), arguments.listen))
+    asyncio.run(serve(Moonshine(), TurnEnd.load(), arguments.listen))
 
 
 if __name__ == "__main__":

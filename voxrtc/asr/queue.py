@@ -10,6 +10,7 @@ ENOUGH = 0.3  # seconds of new sound that a look is worth
 LONGEST = 65.0  # seconds of an utterance that are kept
 UTTERANCES = 128  # at a time
 FORGOTTEN = 30.0  # seconds without sound, after which nobody is taken to wait for an unfinished one
+SETTLED = 6.0  # seconds of an utterance after which the words up to a pause are not looked at again
 BYTES = 32_000  # a second
 
 Key = tuple[bytes, str]  # client and utterance
@@ -22,7 +23,11 @@ class Utterance:
     key: Key
     pcm: bytearray = field(default_factory=bytearray)
     finished: bool = False
+    speech: int = 0  # bytes that have speech in them, once it is finished
+    wanted: bool = False  # a look, now
     looked: int = 0  # bytes at the last look
+    text: str | None = None  # that it gave
+    settled: tuple[str, int] = ("", 0)  # words that stay, and their bytes
     due: float = 0.0  # not looked at before
     heard: float = 0.0  # when sound came last
 
@@ -32,7 +37,8 @@ class Full(Exception):
 
 
 class HearingQueue:
-    """All utterances that are not transcribed yet. Those that are finished come first, the first of them first."""
+    """All utterances that are not transcribed yet. Those that are finished come first, the first of them first; then those
+    whose speaker pauses."""
 
     def __init__(self) -> None:
         self._open: dict[Key, Utterance] = {}
@@ -55,11 +61,22 @@ class HearingQueue:
             room = round(LONGEST * BYTES) - len(utterance.pcm)
             utterance.pcm += pcm[: max(0, room)]
 
-    def finish(self, key: Key) -> None:
-        """Nothing of it follows."""
-        if utterance := self._open.pop(key, None):
-            utterance.finished = True
-            self._finished.append(utterance)
+    def want(self, key: Key) -> None:
+        """Its speaker pauses: look at it, once, before others that go on."""
+        if utterance := self._open.get(key):
+            utterance.wanted = True
+
+    def finish(self, key: Key, speech: int) -> str | None:
+        """Nothing of it follows, and there is no speech behind its first `speech` bytes. Its transcript, if the last look
+        has seen them; otherwise it is to be transcribed."""
+        utterance = self._open.pop(key, None)
+        if utterance is None:
+            return None
+        if utterance.text is not None and utterance.looked >= speech:
+            return utterance.text
+        utterance.finished, utterance.speech = True, speech
+        self._finished.append(utterance)
+        return None
 
     def forget(self, key: Key) -> None:
         """Drop it, whatever it is."""
@@ -70,17 +87,19 @@ class HearingQueue:
         """The next to be transcribed, as far as it goes; a finished one leaves the queue."""
         if self._finished:
             return self._finished.pop(0)
-        ready = [each for each in self._open.values() if each.due <= now and self._is_worth_it(each)]
-        return min(ready, key=lambda each: each.due, default=None)
+        ready = [each for each in self._open.values() if each.wanted or (each.due <= now and self._is_worth_it(each))]
+        return min(ready, key=lambda each: (not each.wanted, each.due), default=None)
 
-    def looked(self, utterance: Utterance, heard: int, took: float, now: float) -> None:
-        """`heard` bytes of it were transcribed, in `took` seconds."""
-        utterance.looked = heard
+    def looked(self, utterance: Utterance, heard: int, text: str, took: float, now: float, paused: bool = False) -> None:
+        """`heard` bytes of it were transcribed as `text`, in `took` seconds; they end in a pause of the speaker, or may not."""
+        utterance.looked, utterance.text = heard, text
+        if paused and heard - utterance.settled[1] >= SETTLED * BYTES:
+            utterance.settled = text, heard
         utterance.due = now + max(EVERY, SHARE * took)
 
     def wait(self, now: float) -> float | None:
         """Seconds until something may be due, if nothing else comes; None: only news can change that."""
-        dues = [each.due for each in self._open.values() if self._is_worth_it(each)]
+        dues = [now if each.wanted else each.due for each in self._open.values() if each.wanted or self._is_worth_it(each)]
         return max(0.0, min(dues) - now) if dues else None
 
     @staticmethod

@@ -18,6 +18,8 @@ WITHIN = httpx.Timeout(30.0, connect=5.0)  # seconds; the first for each word
 class ChatEndpoint:
     """`url` as OpenAI's clients know it, up to `/v1`; `key` may be empty."""
 
+    there = True
+
     def __init__(self, url: str, model: str, key: str) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._model, self._address = model, f"{url.rstrip('/')}/chat/completions"

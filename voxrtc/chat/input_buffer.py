@@ -8,13 +8,15 @@ from typing import Any, Protocol
 
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events
+from voxrtc.chat.backchannel import is_backchannel
 from voxrtc.chat.events import EventError
 from voxrtc.chat.spoken import Spoken
-from voxrtc.chat.turns import LONGEST, ONSET, Started, Stopped, Turns, TurnSettings
+from voxrtc.chat.turns import LONGEST, ONSET, Lasted, Paused, Started, Stopped, Turns, TurnSettings
 from voxrtc.rtc.microphone import BLOCK_SECONDS
 from voxrtc.rtc.sound import Samples
 
 LEAST = 0.1  # seconds that can be committed
+VERDICT = 1.2  # seconds of silence in which words may still tell an interruption from a backchannel
 
 
 class Listener(Protocol):
@@ -25,6 +27,16 @@ class Listener(Protocol):
 
     def committed(self, id: str) -> None:
         """A turn is over: it becomes the conversation's last item."""
+
+    def hold(self) -> bool:
+        """The person may be about to interrupt: be silent for now. False when there is nothing to silence."""
+
+    @property
+    def ending(self) -> bool:
+        """We had almost finished: what is said now may be the answer."""
+
+    def resume(self) -> None:
+        """It was no interruption."""
 
     def interrupt(self) -> None:
         """The person has begun to speak, and may interrupt."""
@@ -37,6 +49,9 @@ class InputBuffer:
     """Sound goes in with `heard`. Who detects turns is a setting: we do, or (None) the client, with `commit`.
 
     Until a turn begins, the sound that may become part of it is kept here; then it goes to the transcriber as it comes.
+
+    What begins while we speak is a turn only when it lasts, or when it has words that are no backchannel. Until then we are
+    silent, and the client is not told of a turn, since to it that means an interruption.
     """
 
     def __init__(
@@ -49,6 +64,9 @@ class InputBuffer:
         self._listener, self._transcriber, self._detect = listener, transcriber, detect
         self._blocks = 0  # heard
         self._turn: Spoken | None = None
+        self._perhaps = False  # the open turn may be none
+        self._at = 0.0  # where it begins
+        self._given = self._speech = 0  # bytes of it that the transcriber has, and up to the end of its last speech
         self.configure(settings)
 
     def configure(self, settings: TurnSettings | None) -> None:
@@ -65,21 +83,28 @@ class InputBuffer:
         self._blocks += 1
         if self._turn:
             self._transcriber.hear(self._turn.id, block.tobytes())
+            self._given += block.nbytes
         else:
             self._before.append(block.tobytes())
         if self._turns is None:
             return
-        match self._turns.hear(begin, self._now, self._detect(block)):
+        happened = self._turns.hear(begin, self._now, self._detect(block))
+        if self._turns.speaking:
+            self._speech = self._given
+        match happened:
             case Started(at=at):
                 self._start(at)
+            case Lasted():
+                self._announce()
+            case Paused():
+                self._pause()
             case Stopped(at=at):
-                assert self._turn
-                self._listener.tell("input_audio_buffer.speech_stopped", audio_end_ms=_ms(at), item_id=self._turn.id)
-                self._end(self._turn)
+                self._stop(at)
 
     def commit(self) -> None:
         """The client says that the turn is over. Raises `EventError` when there is nothing in it."""
         if self._turns and self._turn:
+            self._announce()
             self._turns.stop(self._now)
         elif self._turns is None and len(self._before) * BLOCK_SECONDS >= LEAST:
             self._begin(len(self._before))
@@ -99,44 +124,91 @@ class InputBuffer:
 
     def transcribe(self, id: str, pcm: bytes, said: Callable[[str, str | None], None]) -> None:
         """The words of a sound (16 kHz) that the client has given as an item of the conversation: nothing follows upon them."""
-        spoken = Spoken(id, self._listener.tell, said)
+        spoken = Spoken(id, self._listener.tell, said, self._guessed)
         self._transcriber.begin(id, spoken, pcm)
         spoken.commit()
-        self._transcriber.finish(id)
+        self._transcriber.finish(id, len(pcm))
 
     def drop(self) -> None:
         """Forget the open turn."""
         if self._turn:
             self._transcriber.forget(self._turn.id)
+        if self._perhaps:
+            self._perhaps = False
+            self._listener.resume()
         self._turn = None
 
     def describe(self, answered: bool) -> dict[str, Any]:
         """The `audio.input` of a session object. `answered`: there is somebody who could."""
-        settings = self.settings
-        detection = settings and {
+        detection = self._describe(self.settings, answered) if self.settings else None
+        return {"turn_detection": detection, "transcription": {"model": "moonshine-tiny", "language": "en"}}
+
+    @staticmethod
+    def _describe(settings: TurnSettings, answered: bool) -> dict[str, Any]:
+        common = {"create_response": settings.respond and answered, "interrupt_response": settings.interrupt}
+        if settings.eagerness:
+            return common | {"type": "semantic_vad", "eagerness": settings.eagerness}
+        return common | {
             "type": "server_vad",
             "threshold": settings.threshold,
             "prefix_padding_ms": _ms(settings.prefix),
             "silence_duration_ms": _ms(settings.silence),
-            "create_response": settings.respond and answered,
-            "interrupt_response": settings.interrupt,
         }
-        return {"turn_detection": detection, "transcription": {"model": "moonshine-tiny", "language": "en"}}
 
     @property
     def _now(self) -> float:
         return self._blocks * BLOCK_SECONDS
 
     def _start(self, at: float) -> None:
-        turn = self._begin(round((self._now - at) / BLOCK_SECONDS))
-        self._listener.tell("input_audio_buffer.speech_started", audio_start_ms=_ms(at), item_id=turn.id)
-        if self.settings and self.settings.interrupt:
+        assert self.settings
+        self._begin(round((self._now - at) / BLOCK_SECONDS))
+        self._at = at
+        self._perhaps = self.settings.interrupt and self._listener.hold()
+        if not self._perhaps:
+            self._tell_start()
+
+    def _tell_start(self) -> None:
+        assert self._turn and self.settings
+        self._turn.announce()
+        self._listener.tell("input_audio_buffer.speech_started", audio_start_ms=_ms(self._at), item_id=self._turn.id)
+        if self.settings.interrupt:
             self._listener.interrupt()
+
+    def _announce(self) -> None:
+        """The open turn is one."""
+        if self._perhaps:
+            self._perhaps = False
+            self._tell_start()
+
+    def _pause(self) -> None:
+        assert self._turns and self._turn
+        self._transcriber.look(self._turn.id)
+        if self._perhaps:
+            self._turns.wait(VERDICT)
+
+    def _guessed(self, turn: Spoken, words: str, heard: int, over: float) -> None:
+        """What was said up to the present pause, unless it is over."""
+        if turn is not self._turn or heard < self._speech or self._turns is None or self.settings is None:
+            return
+        if self._perhaps and is_backchannel(words) and not (words and self._listener.ending):
+            self._turns.stop(self._now)
+            return self.drop()
+        self._announce()
+        self._turns.wait(self.settings.patience(over))
+
+    def _stop(self, at: float) -> None:
+        assert self._turn
+        if self._perhaps:  # too short, and nobody knows the words
+            return self.drop()
+        self._listener.tell("input_audio_buffer.speech_stopped", audio_end_ms=_ms(at), item_id=self._turn.id)
+        self._end(self._turn)
 
     def _begin(self, blocks: int) -> Spoken:
         """A turn, of the last `blocks` so far."""
-        self._turn = Spoken(events.new_id("item"), self._listener.tell, self._listener.said)
-        self._transcriber.begin(self._turn.id, self._turn, b"".join(list(self._before)[-blocks:]))
+        self._turn = Spoken(events.new_id("item"), self._listener.tell, self._listener.said, self._guessed)
+        pcm = b"".join(list(self._before)[-blocks:])
+        self._given = self._speech = len(pcm)
+        self._transcriber.begin(self._turn.id, self._turn, pcm)
         self._before.clear()
         return self._turn
 
@@ -144,7 +216,7 @@ class InputBuffer:
         self._turn = None
         self._listener.committed(turn.id)
         turn.commit()
-        self._transcriber.finish(turn.id)
+        self._transcriber.finish(turn.id, self._speech)
 
 
 def _ms(seconds: float) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from voxrtc.chat.turns import TurnSettings
+from voxrtc.chat.turns import Eagerness, TurnSettings
 
 
 class Voice(msgspec.Struct, frozen=True):
@@ -27,18 +27,13 @@ class AudioOutput(msgspec.Struct, frozen=True):
     format: Format | None = None
 
 
-PATIENCE = {"low": 1.2, "medium": 0.8, "auto": 0.8, "high": 0.5}  # seconds of silence, by how eager we are to answer
-
-
 class TurnDetection(msgspec.Struct, frozen=True):
-    """`server_vad`: a turn begins with speech and ends with silence.
-
-    `semantic_vad`, which stock clients ask for unless told otherwise, is the same so far: nothing judges yet whether a sentence
-    is finished, so its `eagerness` says how long the silence must be. What holds is told in `session.updated`.
+    """`server_vad`: a turn begins with speech and ends with silence. `semantic_vad`, which stock clients ask for unless told
+    otherwise: how long the silence must be depends on whether the sentence seems finished, and on our `eagerness`.
     """
 
     type: Literal["server_vad", "semantic_vad"]
-    eagerness: Literal["low", "medium", "auto", "high"] = "auto"
+    eagerness: Eagerness = "auto"
     threshold: Annotated[float, msgspec.Meta(ge=0.2, le=1.0)] = 0.5
     prefix_padding_ms: Annotated[int, msgspec.Meta(ge=0, le=5_000)] = 300
     silence_duration_ms: Annotated[int, msgspec.Meta(ge=100, le=10_000)] = 500
@@ -49,7 +44,8 @@ class TurnDetection(msgspec.Struct, frozen=True):
         return TurnSettings(
             threshold=self.threshold,
             prefix=self.prefix_padding_ms / 1000,
-            silence=PATIENCE[self.eagerness] if self.type == "semantic_vad" else self.silence_duration_ms / 1000,
+            silence=self.silence_duration_ms / 1000,
+            eagerness=self.eagerness if self.type == "semantic_vad" else None,
             respond=self.create_response,
             interrupt=self.interrupt_response,
         )

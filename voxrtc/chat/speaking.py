@@ -10,7 +10,10 @@ from voxrtc.chat.events import EventError
 from voxrtc.chat.response import Response
 from voxrtc.engine.fleet import Fleet
 from voxrtc.rtc.playout import Clock
+from voxrtc.rtc.sound import RATE
 from voxrtc.rtc.track import PlayoutTrack
+
+ENDING = 1.0  # seconds of sound: who says "yes" then does not mean to hear the rest
 
 
 class Line(Protocol):
@@ -62,6 +65,27 @@ class Speaking:
             raise EventError("response_cancel_not_active", "There is no such response in progress.", "response_id")
         self._break_off(self._active)
 
+    def hold(self) -> bool:
+        """The person may be about to interrupt: be silent for now. False when there is nothing to silence, or the client is
+        who plays, and does that."""
+        line = self._line()
+        if not line.paced or not (self._active or line.track.clock):
+            return False
+        line.track.hold()
+        self._tell("voxrtc.held", response_id=self._sounding)
+        return True
+
+    @property
+    def ending(self) -> bool:
+        """All is made, and next to nothing is left to play."""
+        clock = self._line().track.clock
+        return self._active is None and clock is not None and clock.waiting < ENDING * RATE
+
+    def resume(self) -> None:
+        """It was nothing: go on where we stopped."""
+        self._line().track.resume()
+        self._tell("voxrtc.resumed", response_id=self._sounding)
+
     def interrupt(self) -> None:
         """The person has begun to speak: neither generate nor play."""
         if self._active:
@@ -87,6 +111,12 @@ class Speaking:
     def close(self) -> None:
         if self._active:
             self._active.cancel()
+
+    @property
+    def _sounding(self) -> str | None:
+        """The response that is played, or will be next."""
+        clock = self._line().track.clock
+        return clock.stream if clock else self._active.id if self._active else None
 
     def _break_off(self, response: Response, reason: str = "client_cancelled") -> None:
         self._broke_in = self._broke_in or response.in_conversation

@@ -6,19 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 Tell = Callable[..., None]  # type and fields of a server event
+Guessed = Callable[["Spoken", str, int, float], None]  # upon a look: words, bytes heard, probability that it is finished
 EVENT = "conversation.item.input_audio_transcription"
 
 
 class Spoken:
-    """A turn's `asr.client.Reader`. Deltas are words that two hypotheses in a row agree on, so they can be appended."""
+    """A turn's `asr.client.Reader`. Deltas are words that two hypotheses in a row agree on, so they can be appended.
 
-    def __init__(self, id: str, tell: Tell, said: Callable[[str, str | None], None]) -> None:
+    The client hears of it from `announce` on; until then it may turn out to be no turn.
+    """
+
+    def __init__(self, id: str, tell: Tell, said: Callable[[str, str | None], None], guessed: Guessed) -> None:
         self.id = id
-        self._tell, self._said = tell, said
-        self._committed = False
+        self._tell, self._said, self._guessed = tell, said, guessed
+        self._announced = self._committed = False
         self._trouble: dict[str, Any] | None = None
         self._last: list[str] = []  # words of the latest hypothesis
         self._told = 0  # words
+
+    def announce(self) -> None:
+        """The client knows of it."""
+        self._announced = True
 
     def commit(self) -> None:
         """The item is in the conversation. Trouble that came before is told now."""
@@ -27,13 +35,15 @@ class Spoken:
             self._tell(f"{EVENT}.failed", **self._place(), error=self._trouble)
             self._said(self.id, None)
 
-    def hypothesis(self, text: str) -> None:
+    def hypothesis(self, text: str, heard: int, over: float | None) -> None:
+        if over is not None:
+            self._guessed(self, text, heard, over)
         words, before = text.split(), self._last
         self._last = words
         agreed = 0
         while agreed < min(len(words), len(before)) and words[agreed] == before[agreed]:
             agreed += 1
-        if agreed > self._told:
+        if self._announced and agreed > self._told:
             delta = " ".join(words[self._told : agreed])
             self._tell(f"{EVENT}.delta", **self._place(), delta=f" {delta}" if self._told else delta)
             self._told = agreed

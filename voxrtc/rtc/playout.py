@@ -1,4 +1,4 @@
-"""What a listener's track plays and when: pacing, the bounded queue, underruns, fades, and the playout clock.
+"""What a listener's track plays and when: pacing, the bounded queue, underruns, holds, fades, and the playout clock.
 
 Pure: no asyncio, no codec, no clock of its own. `track.py` feeds it to aiortc. Follows DESIGN.md section 4.
 """
@@ -12,43 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from voxrtc.rtc.sound import (
-    FADE,
-    FRAME,
-    FRAME_SECONDS,
-    RATE,
-    SampleQueue,
-    Samples,
-    echo,
-    fade_in,
-    fade_out,
-    frame_of,
-)
+from voxrtc.rtc.sound import FADE, FRAME, RATE, SampleQueue, Samples, echo, fade_in, fade_out, frame_of
 
 AHEAD, REFILL = 9, 4  # frames encoded before they are due; when so few are left, the next are encoded
 CAPACITY = 2 * RATE  # samples that may wait; beyond it the writer waits
 LOOKAHEAD = 120  # samples (2.5 ms) that a low-delay Opus encoder keeps back: silence pushes the last ones out
 PROGRESS = 25  # frames between two readings of a clock that runs: its reader lets it run on between them
-
-
-class Pacer:
-    """When each frame is due, on the caller's clock (seconds).
-
-    A wake-up more than one frame late moves the schedule: the missed time is gone, and is not sent in a burst.
-    """
-
-    def __init__(self) -> None:
-        self._due: float | None = None
-
-    def wait(self, now: float) -> float:
-        """Seconds until the next frame goes out; none when it is due already."""
-        return 0.0 if self._due is None else max(0.0, self._due - now)
-
-    def sent(self, now: float) -> None:
-        """A frame goes out now: the next is due 20 ms after it was due, or after now when it was late."""
-        if self._due is None or now - self._due > FRAME_SECONDS:
-            self._due = now
-        self._due += FRAME_SECONDS
+LEAD = 6  # frames that are played once more after a hold: they were on their way to an ear that was hushed meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +44,8 @@ class PlayoutListener(Protocol):
         """The first sample was handed to the transport."""
 
     def progress(self, clock: Clock) -> None:
-        """The clock has begun to run, stands (the sound ran dry), has run for `PROGRESS` frames, or as far as it was to be
-        told (`Playout.remind`)."""
+        """The clock has begun to run, stands (the sound ran dry or is held), has run for `PROGRESS` frames, or as far as it
+        was to be told (`Playout.remind`)."""
 
     def stopped(self, clock: Clock) -> None:
         """The stream was finished, and all of it has been sent."""
@@ -88,7 +58,8 @@ class Frame:
 
     run: int
     pcm: Samples  # (960,)
-    samples: int = 0  # of the stream's own; the rest is padding or a fade
+    samples: int = 0  # of the stream, played for the first time
+    length: int = 0  # of the stream in all; what follows is padding or a fade
     primer: Samples | None = None  # (960,) what was heard just before, when the run begins amid sound
     payload: bytes | None = None  # set once encoded
 
@@ -99,17 +70,24 @@ class _Stream:
 
     name: str
     written: int = 0
-    framed: int = 0
+    framed: int = 0  # goes back upon a hold
+    counted: int = 0  # framed for the first time
     sent: int = 0
     underruns: int = 0
     finished: bool = False
     started: bool = False
     dry: bool = False
+    held: bool = False  # amid its sound, and not heard again since
     frames: int = 0
     remind: float = math.inf  # samples sent at which the listener is told
 
+    @property
+    def sounds(self) -> bool:
+        """Its sound is being heard."""
+        return self.started and not self.dry and not self.held
+
     def clock(self) -> Clock:
-        running = self.started and not self.dry and not (self.finished and self.sent == self.written)
+        running = self.sounds and not (self.finished and self.sent == self.written)
         return Clock(self.name, self.sent, self.written - self.sent, self.underruns, running)
 
 
@@ -118,7 +96,7 @@ class Playout:
 
     A stream's samples wait in a queue, become frames a little ahead of time (`take`), and leave one frame at a time
     (`play`). `flush` forgets both, so nothing of an interrupted stream can come back: whoever still encodes one of
-    its frames holds an object that nobody reads any more.
+    its frames holds an object that nobody reads any more. `hold` puts frames back into the queue, for `resume`.
     """
 
     def __init__(self, listener: PlayoutListener, capacity: int = CAPACITY) -> None:
@@ -133,6 +111,8 @@ class Playout:
         self._fade_in = False
         self._heard: Samples = np.zeros(FRAME, np.int16)  # the frame sent last
         self._recent: Samples = np.zeros(FADE, np.int16)  # the samples pushed last
+        self._lead: deque[Samples] = deque(maxlen=LEAD)  # the stream's frames that were sent last
+        self.held = False  # nothing is played
         self.underruns = 0
 
     # --- the writer ---
@@ -150,7 +130,7 @@ class Playout:
     @property
     def room(self) -> int:
         """Samples that may be pushed now."""
-        return self._capacity - len(self._queue)
+        return max(0, self._capacity - len(self._queue))
 
     def begin(self, stream: str) -> int:
         """Start a stream and return its generation. The one before must be over."""
@@ -159,6 +139,7 @@ class Playout:
         self._run += 1
         self._fade_in = False
         self._recent = np.zeros(FADE, np.int16)
+        self._lead.clear()
         self._stream = _Stream(stream)
         return self.generation
 
@@ -192,18 +173,54 @@ class Playout:
             self._stream = None
 
     def flush(self) -> Clock | None:
-        """Drop all that waits; sound that is being heard fades out within the next frame. Returns the last clock."""
+        """Drop all that waits, and end a hold; what is being heard fades out within the next frame. Returns the last clock."""
         stream, self._stream = self._stream, None
+        self.held = False
         if stream is None:
             return None
-        if stream.started and not stream.dry:
-            coming = self._ahead[0].pcm[:FADE] if self._ahead else self._queue.pop(FADE)
-            fade = fade_out(coming) if len(coming) == FADE else echo(self._heard)
-            self._run += 1
-            self._fade = Frame(self._run, frame_of(fade), primer=self._heard)
+        clock = stream.clock()
+        if stream.sounds:
+            self._fade_out()
         self._queue, self._ahead = SampleQueue(), deque()
         self.generation += 1
-        return stream.clock()
+        return clock
+
+    def hold(self) -> None:
+        """Play nothing until `resume` or `flush`: the present stream fades out within the next frame, and waits.
+
+        Its clock stands, and nobody counts that as an underrun. Writing goes on.
+        """
+        if self.held:
+            return
+        self.held = True
+        stream, ahead = self._stream, self._ahead
+        if stream is None:
+            return
+        sounded = stream.sounds
+        if sounded:
+            self._fade_out()
+        lead = list(self._lead) if sounded else []
+        stream.framed -= sum(frame.length for frame in ahead) + sum(map(len, lead))
+        stream.counted = stream.sent
+        self._queue.put_back([*lead, *(frame.pcm for frame in ahead)])
+        self._ahead = deque()
+        self._lead.clear()
+        self._run += 1
+        self._fade_in = stream.started
+        if sounded:
+            stream.held = True
+            self._listener.progress(stream.clock())
+
+    def resume(self) -> None:
+        """End a hold. A stream that was held amid its sound plays its last `LEAD` frames once more, and goes on."""
+        self.held = False
+
+    def _fade_out(self) -> None:
+        """Let the sound that would come next die away."""
+        coming = self._ahead[0].pcm[:FADE] if self._ahead else self._queue.peek(FADE)
+        fade = fade_out(coming) if len(coming) == FADE else echo(self._heard)
+        self._run += 1
+        self._fade = Frame(self._run, frame_of(fade), primer=self._heard)
 
     # --- the encoder ---
 
@@ -216,14 +233,16 @@ class Playout:
         """New frames to encode, in order and of one run, as far as `AHEAD` allows. Set their `payload`."""
         frames: list[Frame] = []
         stream = self._stream
-        while stream and len(self._ahead) < AHEAD and self._frame_ready(stream):
+        while stream and not self.held and len(self._ahead) < AHEAD and self._frame_ready(stream):
             pcm = frame_of(self._queue.pop(FRAME))
             if self._fade_in:
                 fade_in(pcm)
                 self._fade_in = False
-            own = min(FRAME, stream.written - stream.framed)
-            stream.framed += own
-            frames.append(Frame(self._run, pcm, own))
+            length = min(FRAME, stream.written - stream.framed)
+            stream.framed += length
+            fresh = max(0, stream.framed - stream.counted)
+            stream.counted += fresh
+            frames.append(Frame(self._run, pcm, fresh, length))
             self._ahead.append(frames[-1])
         return frames
 
@@ -245,18 +264,19 @@ class Playout:
             self._heard = fade.pcm
             return fade
         stream = self._stream
-        if stream is None:
+        if stream is None or self.held:
             return None
         if self._ahead:
             return self._send(stream, self._ahead.popleft())
-        if stream.started and not stream.dry:
+        if stream.sounds:
             return self._run_dry(stream)
         return None
 
     def _send(self, stream: _Stream, frame: Frame) -> Frame:
-        flipped = stream.dry or not stream.started
-        first, stream.started, stream.dry = not stream.started, True, False
+        flipped = not stream.sounds
+        first, stream.started, stream.dry, stream.held = not stream.started, True, False, False
         stream.sent += frame.samples
+        self._lead.append(frame.pcm[: frame.length])
         stream.frames += 1
         self._heard = frame.pcm
         if first:

@@ -30,6 +30,17 @@ class SampleQueue:
             self._pieces.append(samples)
             self._length += len(samples)
 
+    def put_back(self, pieces: list[Samples]) -> None:
+        """Samples that come before all others, in this order."""
+        self._pieces.extendleft(reversed([piece for piece in pieces if len(piece)]))
+        self._length += sum(map(len, pieces))
+
+    def peek(self, count: int) -> Samples:
+        """As `pop`, but they stay."""
+        samples = self.pop(count)
+        self.put_back([samples])
+        return samples
+
     def pop(self, count: int) -> Samples:
         """The oldest `count` samples, or all when there are fewer."""
         taken: list[Samples] = []

@@ -1,0 +1,127 @@
+"""Whether what the microphone hears is our own voice, back from a loudspeaker. Pure.
+
+Browsers cancel echo, and this does not: it keeps what they leave from counting as speech. Sound that follows ours at some
+delay, band by band, is ours; a room changes levels and smears, but not that.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from voxrtc.rtc.microphone import RATE
+from voxrtc.rtc.sound import RATE as PLAYED_RATE
+from voxrtc.rtc.sound import Samples
+
+HOP, WINDOW = RATE // 100, RATE // 50  # samples: a spectrum of 20 ms every 10 ms
+COMPARED = 20  # spectra that are compared at a time: 0.2 s
+DELAYS = 60  # spectra by which the echo may be late, way there and back and the browser's buffer together
+ALIKE = 0.8  # correlation of what is surely an echo
+STILL_ALIKE = 0.65  # at the delay that an echo had before
+NEAR = 3  # spectra by which that delay is off
+LEARNED = 0.05  # of the level of the next block, towards what is usual while we speak
+SPEECH = 0.2  # probability below which nobody cares
+LOUDNESS = 0.25  # power of power: quiet parts count, but less
+EDGES = np.geomspace(200, 5_000, 17)  # Hz, of the bands
+
+Floats = npt.NDArray[np.float32]
+
+_FREQUENCIES = np.fft.rfftfreq(WINDOW, 1 / RATE)
+BANDS = np.array([(low <= _FREQUENCIES) & (high > _FREQUENCIES) for low, high in itertools.pairwise(EDGES)])
+BANDS = BANDS[BANDS.any(axis=1)].astype(np.float32)
+TAPER = np.hanning(WINDOW).astype(np.float32)
+
+
+class EchoGuard:
+    """Tell it what is `played` and what is `heard`, as it goes out and comes in."""
+
+    def __init__(self) -> None:
+        self._played: Floats = np.zeros((COMPARED + DELAYS) * HOP + WINDOW, np.float32)  # the latest, at `RATE`
+        self._heard: Floats = np.zeros(COMPARED * HOP + WINDOW - HOP, np.float32)
+        self._silent = len(self._played)  # samples since we were last heard
+        self._delay: int | None = None  # of the last sure echo
+        self._usual = 0.0  # level of the microphone while we speak and nobody else does
+        self._level = 0.0  # of its last block
+
+    def played(self, frame: Samples | None) -> None:
+        """The next frame (48 kHz) that goes out; None: 20 ms of silence."""
+        step = PLAYED_RATE // RATE
+        if frame is None:
+            frame = SILENCE
+            self._silent += len(frame) // step
+        else:
+            self._silent = 0
+        if self._silent < len(self._played):
+            self._played = _after(self._played, frame.reshape(-1, step).mean(axis=1, dtype=np.float32))
+
+    def heard(self, block: Samples) -> None:
+        """The next sound of the microphone, at `RATE`."""
+        self._heard = _after(self._heard, block.astype(np.float32))
+        self._level = float(np.sqrt(np.square(block, dtype=np.float32).mean()))
+
+    @property
+    def possible(self) -> bool:
+        """We were heard lately."""
+        return self._silent < len(self._played)
+
+    def explains(self) -> bool:
+        """Whether the last sound of the microphone is nobody's but ours: its last `COMPARED` spectra follow what was played, or
+        it is an echo's tail, softer than echoes are."""
+        if not self.possible:
+            return False
+        alike = _alike(_spectra(self._heard), _spectra(self._played))
+        if (best := float(alike.max())) >= ALIKE:
+            self._delay = int(alike.argmax())
+        ours = best >= ALIKE or (self._delay is not None and self._is_echo_after(self._delay, alike))
+        if ours:
+            self.nobody()
+        return ours
+
+    def nobody(self) -> None:
+        """The last block of the microphone was no person's."""
+        if self.possible:
+            self._usual += LEARNED * (self._level - self._usual)
+
+    def _is_echo_after(self, delay: int, alike: Floats) -> bool:
+        return alike[max(0, delay - NEAR) : delay + NEAR + 1].max() >= STILL_ALIKE or self._level < self._usual
+
+
+SILENCE = np.zeros(PLAYED_RATE // 50, np.int16)
+
+
+def guarded(detect: Callable[[Samples], float], guard: EchoGuard) -> Callable[[Samples], float]:
+    """A voice detector that does not hear our own voice."""
+
+    def others(block: Samples) -> float:
+        guard.heard(block)
+        probability = detect(block)
+        if probability >= SPEECH:
+            return 0.0 if guard.explains() else probability
+        guard.nobody()
+        return probability
+
+    return others
+
+
+def _after(samples: Floats, more: Floats) -> Floats:
+    """The latest of both, as many as before."""
+    return np.concatenate([samples, more])[-len(samples) :]
+
+
+def _spectra(sound: Floats) -> Floats:
+    """Loudness (spectra, bands) of sound that ends with the last one."""
+    frames = np.lib.stride_tricks.sliding_window_view(sound, WINDOW)[(len(sound) - WINDOW) % HOP :: HOP]
+    power = np.abs(np.fft.rfft(frames * TAPER, axis=1)) ** 2
+    return ((power @ BANDS.T + 1.0) ** LOUDNESS).astype(np.float32)
+
+
+def _alike(heard: Floats, played: Floats) -> Floats:
+    """Correlation of the heard spectra with those played before, by delay (spectra), each band about its mean."""
+    windows = np.lib.stride_tricks.sliding_window_view(played, len(heard), axis=0)[::-1]  # (delays, bands, spectra)
+    windows = windows - windows.mean(axis=2, keepdims=True)
+    heard = (heard - heard.mean(axis=0)).T
+    size = np.sqrt((heard**2).sum() * (windows**2).sum(axis=(1, 2)))
+    return np.einsum("dbt,bt->d", windows, heard) / np.maximum(size, 1e-6)
