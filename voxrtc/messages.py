@@ -372,6 +372,20 @@ class Offer(Message):
     session: dict[str, Any] = {}
 
 
+class Open(Message):
+    """A session over a WebSocket, which the web process holds: as an `Offer`, with everything in `ClientEvent`s."""
+
+    call: str
+    session: dict[str, Any] = {}
+
+
+class ClientEvent(Message):
+    """What the client of an open WebSocket says. The next one may be sent when this one is `Taken`."""
+
+    call: str
+    text: str
+
+
 class HangUp(Message):
     """End a call. `request` names the reply: `HungUp`."""
 
@@ -391,8 +405,28 @@ class Answer(Message):
     sdp: str
 
 
+class Opened(Message):
+    """The answer to an `Open`: the session begins. `ServerEvent`s of it may have come already."""
+
+    call: str
+
+
+class Taken(Message):
+    """A `ClientEvent` was dealt with; or the call was not known (`known` False)."""
+
+    call: str
+    known: bool
+
+
+class ServerEvent(Message):
+    """What an open WebSocket's client is told, in order, unasked."""
+
+    call: str
+    text: str
+
+
 class Refused(Message):
-    """An `Offer` that could not be taken, with the HTTP status and an error a person can act on."""
+    """An `Offer` or `Open` that could not be taken, with the HTTP status and an error a person can act on."""
 
     call: str
     status: int
@@ -416,8 +450,8 @@ class MediaStats(Message):
     underruns: int
 
 
-MediaRequest = Offer | HangUp | GetMediaStats
-MediaReply = Answer | Refused | HungUp | MediaStats
+MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats
+MediaReply = Answer | Opened | Taken | ServerEvent | Refused | HungUp | MediaStats
 
 
 def encode(message: Message) -> bytes:

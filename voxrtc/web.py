@@ -91,7 +91,9 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
                 if settings.embedded:
                     supervisor.start(chat_process)
 
-            server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
+            # Sound does not get smaller by deflating, but costs time
+            config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws_per_message_deflate=False)
+            server = uvicorn.Server(config)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             await server.serve(sockets=[listener])
             greeting.cancel()

@@ -25,6 +25,7 @@ const push = new Push(
 /** What the person chose, so that a page rendered anew shows it again. @type {Record<string, string>} */
 const chosen = {};
 /** @type {Element} */ let root;
+let frame = 0;
 
 /**
  * What there is to choose from, as `voxrtc/ui/page.py` gives it.
@@ -96,7 +97,7 @@ export function refresh(offer) {
   push.adopt(part("talk"));
   drawTranscript(part("lines"), talker.transcript.lines);
   paintModels();
-  talker.devices.look();
+  openDevices(Boolean(chosen.devices));
   models.look();
   tellWhoAnswers(() => part("replies"), base);
 }
@@ -121,9 +122,10 @@ function onClick({ target }) {
 }
 
 function openDevices(open) {
+  chosen.devices = open ? "open" : "";
   part("devices").hidden = !open;
   part("devices-open").ariaExpanded = `${open}`;
-  if (open) talker.devices.look();
+  talker.devices.look();
 }
 
 function load(name) {
@@ -175,9 +177,9 @@ function talk() {
 
 /** The microphone's level, on the button, for as long as it is on. */
 function showLevel() {
-  if (!talker.input.listening) return;
+  cancelAnimationFrame(frame);
   part("talk").style.setProperty("--level", talker.input.microphone.level.toFixed(2));
-  requestAnimationFrame(showLevel);
+  if (talker.input.listening) frame = requestAnimationFrame(showLevel);
 }
 
 function onTalk() {

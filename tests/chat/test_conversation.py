@@ -14,7 +14,7 @@ from voxrtc.chat.conversation import CHARACTERS, ITEMS, Conversation
 from voxrtc.chat.events import EventError
 from voxrtc.chat.items import FunctionCall, FunctionOutput, Heard, Item, Message, Spoken, Text
 from voxrtc.chat.reply import Said, ToolCall, ToolResult
-from voxrtc.chat.voiced import LETTERS, Voiced
+from voxrtc.chat.voiced import Voiced
 
 
 def user(id: str, text: str = "word") -> Message:
@@ -24,8 +24,8 @@ def user(id: str, text: str = "word") -> Message:
 def voiced(*pieces: tuple[str, float]) -> Voiced:
     """Pieces and the seconds of their sound."""
     spoken = Voiced()
-    for text, seconds in pieces:
-        spoken.begin(text)
+    for number, (text, seconds) in enumerate(pieces):
+        spoken.say(f" {text}" if number else text)
         spoken.add(seconds)
         spoken.end()
     return spoken
@@ -214,26 +214,3 @@ def test_a_chat_endpoint_can_read_any_conversation(items: list[Item]) -> None:
             assert not open
         before = message
     assert not open
-
-
-# --- what is heard of a voice ---
-
-texts = st.lists(st.tuples(st.text(alphabet="ab ", min_size=1, max_size=30).map(str.strip).filter(bool), st.floats(0.1, 5.0)))
-
-
-@given(texts, st.floats(0.0, 30.0), st.floats(0.0, 5.0))
-def test_what_is_heard_is_the_beginning_of_it_and_grows(pieces: list[tuple[str, float]], end: float, more: float) -> None:
-    spoken = voiced(*pieces)
-    first, second = spoken.heard(end).split(), spoken.heard(end + more).split()
-    assert spoken.text.split()[: len(second)] == second
-    assert second[: len(first)] == first
-    assert spoken.heard(spoken.seconds) == spoken.text
-    assert spoken.heard(0.0) == ""
-
-
-def test_a_piece_that_is_being_made_lasts_as_long_as_usual() -> None:
-    spoken = Voiced()
-    spoken.begin("a " * 14 + "b")
-    spoken.add(0.1)
-    assert len(spoken.heard(len(spoken.text) / LETTERS / 2).split()) == 7
-    assert spoken.before == 0.0

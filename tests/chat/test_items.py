@@ -20,6 +20,7 @@ from voxrtc.chat.formats import decode, encode
 from voxrtc.chat.reply import Said, Tool, ToolCall, ToolResult
 from voxrtc.chat.session_settings import Format
 from voxrtc.chat.spoken import EVENT
+from voxrtc.chat.turns import LASTING
 
 LONG = "One two three. " * 20  # 6 s of tone
 WEATHER = {"type": "function", "name": "weather", "description": "Tells it.", "parameters": {"type": "object"}}
@@ -78,7 +79,7 @@ async def test_an_interrupted_item_is_truncated_to_what_was_heard() -> None:
         said(stage)
         await stage.event("output_audio_buffer.started")
         await until(lambda: stage.track.clock and stage.track.clock.played > 2)
-        stage.hear(0.128)
+        stage.hear(LASTING + 0.064)
         (truncated,) = stage.all("conversation.item.truncated")
         item = await item_of(stage, truncated["item_id"])
     played = stage.all("voxrtc.playout")[0]["played_ms"]

@@ -21,7 +21,19 @@ from tests.rtc.browser import PATIENCE, Browser
 from tests.rtc.sounds import audible, peak_hertz
 from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
-from voxrtc.messages import Answer, EngineRequest, GetMediaStats, HangUp, MediaStats, Offer, Refused, decode, encode
+from voxrtc.messages import (
+    Answer,
+    EngineRequest,
+    GetMediaStats,
+    HangUp,
+    MediaReply,
+    MediaRequest,
+    MediaStats,
+    Offer,
+    Refused,
+    decode,
+    encode,
+)
 from voxrtc.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,23 +43,28 @@ def server(tone: ToneTransport | None = None, **settings: object) -> MediaServer
     return MediaServer(tones(*[tone] if tone else []), Hearing(), lambda: None, Settings(**settings))  # type: ignore[arg-type]
 
 
+async def ask(media: MediaServer, request: MediaRequest) -> MediaReply:
+    """For those who need be told nothing more."""
+    return await media.handle(request, lambda reply: None)
+
+
 async def stats(media: MediaServer) -> MediaStats:
-    reply = await media.handle(GetMediaStats(call="s"))
+    reply = await ask(media, GetMediaStats(call="s"))
     assert isinstance(reply, MediaStats)
     return reply
 
 
 async def test_a_call_from_offer_to_hang_up() -> None:
     media, browser = server(), Browser()
-    answer = await media.handle(Offer(call="a", sdp=await browser.offer(), session={"model": "tone"}))
+    answer = await ask(media, Offer(call="a", sdp=await browser.offer(), session={"model": "tone"}))
     assert isinstance(answer, Answer)
     await browser.accept(answer.sdp)
     assert (await browser.event("session.created"))["session"]["model"] == "tone"
     browser.say("one two three four five")
     await browser.event("output_audio_buffer.stopped")
     assert await stats(media) == MediaStats(call="s", peers=1, calls=1, underruns=0)
-    assert (await media.handle(HangUp(call="a"))).known  # type: ignore[union-attr]
-    assert not (await media.handle(HangUp(call="a"))).known  # type: ignore[union-attr]
+    assert (await ask(media, HangUp(call="a"))).known  # type: ignore[union-attr]
+    assert not (await ask(media, HangUp(call="a"))).known  # type: ignore[union-attr]
     assert await stats(media) == MediaStats(call="s", peers=0, calls=1, underruns=0)
     await browser.close()
 
@@ -56,11 +73,11 @@ async def test_places_are_limited_and_come_back() -> None:
     media = server(max_peers=1)
     for number in range(3):  # 'too many users' after stop and start (fastrtc 53)
         browser, late = Browser(), Browser()
-        assert isinstance(await media.handle(Offer(call=f"{number}", sdp=await browser.offer())), Answer)
-        refused = await media.handle(Offer(call="late", sdp=await late.offer()))
+        assert isinstance(await ask(media, Offer(call=f"{number}", sdp=await browser.offer())), Answer)
+        refused = await ask(media, Offer(call="late", sdp=await late.offer()))
         assert isinstance(refused, Refused)
         assert (refused.status, refused.code) == (503, "too_many_calls")
-        await media.handle(HangUp(call=f"{number}"))
+        await ask(media, HangUp(call=f"{number}"))
         await browser.close()
         await late.close()
 
@@ -68,7 +85,7 @@ async def test_places_are_limited_and_come_back() -> None:
 async def test_offers_at_the_same_time_do_not_share_a_place() -> None:
     media, browsers = server(max_peers=1), [Browser() for _ in range(3)]
     offers = [Offer(call=f"{number}", sdp=await browser.offer()) for number, browser in enumerate(browsers)]
-    replies = await asyncio.gather(*map(media.handle, offers))
+    replies = await asyncio.gather(*(ask(media, offer) for offer in offers))
     assert [type(reply) for reply in replies].count(Answer) == 1
     for browser in browsers:
         await browser.close()
@@ -78,7 +95,7 @@ async def test_offers_at_the_same_time_do_not_share_a_place() -> None:
 @pytest.mark.parametrize("session", [{"model": "gpt-realtime"}, {"audio": {"output": {"voice": "alloy"}}}, {"model": 3}])
 async def test_a_session_that_cannot_be_is_refused_with_the_choices(session: dict[str, object]) -> None:
     media, browser = server(), Browser()
-    refused = await media.handle(Offer(call="a", sdp=await browser.offer(), session=session))
+    refused = await ask(media, Offer(call="a", sdp=await browser.offer(), session=session))
     assert isinstance(refused, Refused)
     assert refused.status == 400
     assert "tone" in refused.message or "default" in refused.message or "str" in refused.message
@@ -89,11 +106,11 @@ async def test_a_session_that_cannot_be_is_refused_with_the_choices(session: dic
 async def test_a_bad_offer_is_refused_and_takes_no_place() -> None:
     media = server(max_peers=1)
     for sdp in ("", "nonsense", "v=0\r\n"):
-        refused = await media.handle(Offer(call="a", sdp=sdp))
+        refused = await ask(media, Offer(call="a", sdp=sdp))
         assert isinstance(refused, Refused)
         assert refused.status == 400
     browser = Browser()
-    assert isinstance(await media.handle(Offer(call="a", sdp=await browser.offer())), Answer)
+    assert isinstance(await ask(media, Offer(call="a", sdp=await browser.offer())), Answer)
     await browser.close()
     await media.close()
 
@@ -103,14 +120,14 @@ async def test_an_engine_that_is_not_there_is_told_as_such(monkeypatch: pytest.M
     tone = ToneTransport()
     tone.lost = True
     media, browser = server(tone), Browser()
-    refused = await media.handle(Offer(call="a", sdp=await browser.offer()))
+    refused = await ask(media, Offer(call="a", sdp=await browser.offer()))
     assert isinstance(refused, Refused)
     assert (refused.status, refused.code) == (503, "engine_lost")
     tone.find()
-    assert isinstance(await media.handle(Offer(call="a", sdp=await browser.offer())), Answer)
+    assert isinstance(await ask(media, Offer(call="a", sdp=await browser.offer())), Answer)
     tone.lose()  # its models are known now: calls go on while it restarts
     other = Browser()
-    assert isinstance(await media.handle(Offer(call="b", sdp=await other.offer())), Answer)
+    assert isinstance(await ask(media, Offer(call="b", sdp=await other.offer())), Answer)
     for each in (browser, other):
         await each.close()
     await media.close()
@@ -119,7 +136,7 @@ async def test_an_engine_that_is_not_there_is_told_as_such(monkeypatch: pytest.M
 async def test_two_listeners_at_a_time_hear_their_own() -> None:
     media, browsers = server(ToneTransport(speed=3)), [Browser(), Browser()]
     for number, browser in enumerate(browsers):
-        answer = await media.handle(Offer(call=f"{number}", sdp=await browser.offer()))
+        answer = await ask(media, Offer(call=f"{number}", sdp=await browser.offer()))
         assert isinstance(answer, Answer)
         await browser.accept(answer.sdp)
         browser.say("word " * (3 + 3 * number))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from fastapi import APIRouter, Depends, Request
 
 from voxrtc.api.errors import ApiError
+from voxrtc.api.origin import foreign
 from voxrtc.cards import Card
 from voxrtc.engine.fleet import Fleet, InUse
 
@@ -62,11 +62,9 @@ def router(engines: Fleet, cards: Sequence[Card], suggested: Callable[[], str]) 
 def of_our_own_page(request: Request) -> None:
     """Refuse what another site's page may have a browser send. Raises `ApiError` 403 or 415.
 
-    A browser names the page's origin; and without leave it sends no JSON to another site.
+    Without leave a browser sends no JSON to another site, too.
     """
-    origin = request.headers.get("origin")
-    ours = {request.headers.get("host"), request.headers.get("x-forwarded-host")}
-    if origin is not None and urlsplit(origin).netloc not in ours:
+    if origin := foreign(request.headers):
         raise ApiError(403, "cross_origin", f"Pages of {origin} may not change what this server does.")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(415, "unsupported_media_type", "Send `Content-Type: application/json`, and `{}` as the body.")

@@ -145,7 +145,7 @@ def server_process(kind: str, engine: str, address: str, control: Connection) ->
     threading.Thread(target=report, daemon=True).start()
     settings = Settings(ice_loopback=True, max_peers=1000)
     asyncio.run(
-        media.run({TONE.name: engine}, f"{address}-hearing", address, settings) if kind == "voxrtc" else run_stock(address)
+        media.run({TONE.name: engine}, f"{address}-hearing", "", address, settings) if kind == "voxrtc" else run_stock(address)
     )
 
 

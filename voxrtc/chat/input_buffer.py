@@ -31,6 +31,10 @@ class Listener(Protocol):
     def hold(self) -> bool:
         """The person may be about to interrupt: be silent for now. False when there is nothing to silence."""
 
+    @property
+    def ending(self) -> bool:
+        """We had almost finished: what is said now may be the answer."""
+
     def resume(self) -> None:
         """It was no interruption."""
 
@@ -136,20 +140,20 @@ class InputBuffer:
 
     def describe(self, answered: bool) -> dict[str, Any]:
         """The `audio.input` of a session object. `answered`: there is somebody who could."""
-        settings = self.settings
-        detection: dict[str, Any] | None = None
-        if settings:
-            detection = {"create_response": settings.respond and answered, "interrupt_response": settings.interrupt}
-        if settings and settings.eagerness:
-            detection |= {"type": "semantic_vad", "eagerness": settings.eagerness}
-        elif settings:
-            detection |= {
-                "type": "server_vad",
-                "threshold": settings.threshold,
-                "prefix_padding_ms": _ms(settings.prefix),
-                "silence_duration_ms": _ms(settings.silence),
-            }
+        detection = self._describe(self.settings, answered) if self.settings else None
         return {"turn_detection": detection, "transcription": {"model": "moonshine-tiny", "language": "en"}}
+
+    @staticmethod
+    def _describe(settings: TurnSettings, answered: bool) -> dict[str, Any]:
+        common = {"create_response": settings.respond and answered, "interrupt_response": settings.interrupt}
+        if settings.eagerness:
+            return common | {"type": "semantic_vad", "eagerness": settings.eagerness}
+        return common | {
+            "type": "server_vad",
+            "threshold": settings.threshold,
+            "prefix_padding_ms": _ms(settings.prefix),
+            "silence_duration_ms": _ms(settings.silence),
+        }
 
     @property
     def _now(self) -> float:
@@ -186,7 +190,7 @@ class InputBuffer:
         """What was said up to the present pause, unless it is over."""
         if turn is not self._turn or heard < self._speech or self._turns is None or self.settings is None:
             return
-        if self._perhaps and is_backchannel(words):
+        if self._perhaps and is_backchannel(words) and not (words and self._listener.ending):
             self._turns.stop(self._now)
             return self.drop()
         self._announce()

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from voxrtc.asr.client import HearingClient, Transcriber
 from voxrtc.chat import events
-from voxrtc.chat.choice import choose
+from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.echo import EchoGuard, guarded
 from voxrtc.chat.embedded import EmbeddedReplier
 from voxrtc.chat.endpoint import ChatEndpoint
@@ -25,6 +25,8 @@ from voxrtc.chat.events import EventError
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
+from voxrtc.chat.session_settings import SessionSettings
+from voxrtc.chat.socket import Socket
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
@@ -33,6 +35,7 @@ from voxrtc.lifeline import die_with_parent
 from voxrtc.llm.client import CompletionClient
 from voxrtc.messages import (
     Answer,
+    ClientEvent,
     GetMediaStats,
     HangUp,
     HungUp,
@@ -40,11 +43,16 @@ from voxrtc.messages import (
     MediaRequest,
     MediaStats,
     Offer,
+    Open,
+    Opened,
     Refused,
+    ServerEvent,
+    Taken,
 )
 from voxrtc.rtc import ice
 from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import Peer, warm_up
+from voxrtc.rtc.sound import Samples
 from voxrtc.settings import Settings
 
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
@@ -62,17 +70,21 @@ class MediaServer:
         self._instructions = settings.instructions
         self._limit = settings.max_peers
         self._configuration = ice.configuration(settings.stun)
-        self._peers: dict[str, Peer] = {}  # by call
+        self._peers: dict[str, Peer | Socket] = {}  # by call
         self._calls = 0
         self._underruns = 0  # of calls that are over
 
-    async def handle(self, request: MediaRequest) -> MediaReply:
-        """The reply to one request. Raises nothing that a request can cause."""
+    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply:
+        """The reply to one request, to a client who can be told more. Raises nothing that a request can cause."""
+        peer = self._peers.get(request.call)
         match request:
-            case Offer():
-                return await self._answer(request)
+            case Offer() | Open():
+                return await self._begin(request, tell)
+            case ClientEvent():
+                if isinstance(peer, Socket):
+                    await peer.take(request.text)
+                return Taken(call=request.call, known=isinstance(peer, Socket))
             case HangUp():
-                peer = self._peers.get(request.call)
                 if peer:
                     await peer.close()
                 return HungUp(call=request.call, known=peer is not None)
@@ -85,33 +97,48 @@ class MediaServer:
         """Hang up every call."""
         await asyncio.gather(*(peer.close() for peer in list(self._peers.values())))
 
-    async def _answer(self, offer: Offer) -> Answer | Refused:
+    async def _begin(self, request: Offer | Open, tell: Callable[[MediaReply], None]) -> Answer | Opened | Refused:
         def refused(status: int, code: str, message: str) -> Refused:
-            return Refused(call=offer.call, status=status, code=code, message=message)
+            return Refused(call=request.call, status=status, code=code, message=message)
 
         try:
-            wanted = events.settings(offer.session)
+            wanted = events.settings(request.session)
             async with asyncio.timeout(MODEL_WITHIN):
                 await self._engines.until_known()
             choice = choose(self._engines.known, wanted.model, wanted.voice)
             if len(self._peers) >= self._limit:  # asked last, so that nothing is awaited before the place is taken
                 message = f"All {self._limit} places are taken. Please try again in a minute."
                 return refused(503, "too_many_calls", message)
-            if offer.call in self._peers:
+            if request.call in self._peers:
                 return refused(409, "call_exists", "This call is set up already.")
-            manner = Manner(self._instructions).updated(wanted, "session")
-            turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, offer.call)
-            guard = EchoGuard()
-            detect = guarded(VoiceDetector(), guard)
-            session = Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, over)
-            session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
-            peer.track.monitor = guard.played
-            self._calls += 1
-            return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
+            if isinstance(request, Open):
+                return self._open(request.call, wanted, choice, tell)
+            return await self._answer(request, wanted, choice)
         except (EventError, BadOffer) as error:
             return refused(400, error.code, str(error))
         except TimeoutError:
             return refused(503, "engine_lost", self._engines.why_none())
+
+    async def _answer(self, offer: Offer, wanted: SessionSettings, choice: Choice) -> Answer:
+        """Raises `BadOffer`."""
+        guard = EchoGuard()
+        session = self._session(offer.call, wanted, choice, guarded(VoiceDetector(), guard))
+        session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
+        peer.track.monitor = guard.played
+        self._calls += 1
+        return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
+
+    def _open(self, call: str, wanted: SessionSettings, choice: Choice, tell: Callable[[MediaReply], None]) -> Opened:
+        session = self._session(call, wanted, choice, VoiceDetector())
+        self._peers[call] = socket = Socket(session, lambda text: tell(ServerEvent(call=call, text=text)))
+        self._calls += 1
+        socket.open()
+        return Opened(call=call)
+
+    def _session(self, call: str, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
+        manner = Manner(self._instructions).updated(wanted, "session")
+        turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, call)
+        return Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, over)
 
     def _over(self, call: str) -> None:
         self._underruns += self._peers.pop(call).track.underruns
@@ -120,7 +147,7 @@ class MediaServer:
 class Handler(Protocol):
     """Who answers requests."""
 
-    async def handle(self, request: MediaRequest) -> MediaReply: ...
+    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply: ...
 
 
 async def serve(server: Handler, address: str) -> None:
@@ -129,7 +156,7 @@ async def serve(server: Handler, address: str) -> None:
     tasks: set[asyncio.Task[None]] = set()
 
     async def reply(client: bytes, request: MediaRequest) -> None:
-        listener.send(client, await server.handle(request))
+        listener.send(client, await server.handle(request, partial(listener.send, client)))
 
     def take(client: bytes, request: MediaRequest) -> None:
         task = asyncio.create_task(reply(client, request))

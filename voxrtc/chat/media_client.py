@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
 
 from voxrtc.engine.transport import Connection
 from voxrtc.messages import (
     Answer,
+    ClientEvent,
     GetMediaStats,
     HangUp,
     HungUp,
@@ -16,11 +19,16 @@ from voxrtc.messages import (
     MediaRequest,
     MediaStats,
     Offer,
+    Open,
+    Opened,
     Refused,
+    ServerEvent,
+    Taken,
 )
 
 STOPPED = "The media process stopped; it is being restarted. Please try again in a few seconds."
 ANSWER_WITHIN = 10.0  # seconds; a STUN server that says nothing takes 5 of them
+SAY_WITHIN = 60.0  # seconds; an event may bring minutes of sound, which are listened to a little at a time
 
 
 class CallRefused(Exception):
@@ -38,6 +46,7 @@ class MediaClient:
         self._connected = asyncio.Event()
         # By question; two may hang the same call up at once, and the first answer is for both.
         self._open: defaultdict[str, list[asyncio.Future[MediaReply]]] = defaultdict(list)
+        self._listeners: dict[str, Callable[[str | None], None]] = {}  # of open WebSockets
         self._numbers = itertools.count()
         self._connection = Connection(address, MediaReply, self._take, self._changed)
 
@@ -49,8 +58,28 @@ class MediaClient:
         assert isinstance(reply, Answer)
         return reply
 
+    async def open(self, call: str, session: dict[str, Any], listener: Callable[[str | None], None]) -> None:
+        """Begin a session over a WebSocket; `listener` is told every server event from then on, and None when the media
+        process is gone. Raises `CallRefused`."""
+        self._listeners[call] = listener
+        try:
+            reply = await self._ask(Open(call=call, session=session))
+            if isinstance(reply, Refused):
+                raise CallRefused(reply.status, reply.code, reply.message)
+        except BaseException:
+            self._listeners.pop(call, None)
+            raise
+
+    async def say(self, call: str, text: str) -> None:
+        """Its client says something; returns when that was dealt with. Raises `CallRefused` when the session is gone."""
+        reply = await self._ask(ClientEvent(call=call, text=text), within=SAY_WITHIN)
+        assert isinstance(reply, Taken)
+        if not reply.known:
+            raise _gone(STOPPED)
+
     async def hang_up(self, call: str) -> bool:
         """End a call; False when there was none. Raises `CallRefused` when the media process is gone."""
+        self._listeners.pop(call, None)
         reply = await self._ask(HangUp(call=call))
         assert isinstance(reply, HungUp)
         return reply.known
@@ -69,25 +98,29 @@ class MediaClient:
         self._lose()
         await self._connection.close()
 
-    async def _ask(self, request: MediaRequest) -> MediaReply:
+    async def _ask(self, request: MediaRequest, within: float = ANSWER_WITHIN) -> MediaReply:
         if not self._connected.is_set():
             raise _gone("The media process is starting. Please try again in a few seconds.")
-        key = f"{type(request).__name__} {request.call}"  # a call may be hung up while it is being answered
+        key = f"{_QUESTIONS[type(request)]} {request.call}"  # a call may be hung up while it is being answered
         future = asyncio.get_running_loop().create_future()
         self._open[key].append(future)
         try:
             if not self._connection.send(request):
                 self._connected.clear()  # before the monitor says so
                 raise _gone(STOPPED)
-            return await asyncio.wait_for(future, ANSWER_WITHIN)
+            return await asyncio.wait_for(future, within)
         except TimeoutError:
-            raise _gone(f"The media process did not answer within {ANSWER_WITHIN:.0f} s. Please try again.") from None
+            raise _gone(f"The media process did not answer within {within:.0f} s. Please try again.") from None
         finally:
             self._open[key].remove(future)
             if not self._open[key]:
                 del self._open[key]
 
     def _take(self, reply: MediaReply) -> None:
+        if isinstance(reply, ServerEvent):
+            if listener := self._listeners.get(reply.call):
+                listener(reply.text)
+            return
         for future in self._open.get(f"{_QUESTIONS[type(reply)]} {reply.call}", ()):
             if not future.done():
                 future.set_result(reply)
@@ -103,9 +136,18 @@ class MediaClient:
         for future in itertools.chain.from_iterable(self._open.values()):
             if not future.done():
                 future.set_exception(_gone(STOPPED))
+        listeners, self._listeners = self._listeners, {}
+        for listener in listeners.values():
+            listener(None)
 
 
-_QUESTIONS = {Answer: "Offer", Refused: "Offer", HungUp: "HangUp", MediaStats: "GetMediaStats"}
+# What belongs together, of requests and replies
+_QUESTIONS = {
+    **dict.fromkeys((Offer, Open, Answer, Opened, Refused), "begin"),
+    **dict.fromkeys((ClientEvent, Taken), "say"),
+    **dict.fromkeys((HangUp, HungUp), "hang up"),
+    **dict.fromkeys((GetMediaStats, MediaStats), "stats"),
+}
 
 
 def _gone(message: str) -> CallRefused:

@@ -56,10 +56,10 @@ class Session:
         self._engines, self._choice, self._over = engines, choice, over
         self._replier, self._manner = replier, manner
         self._input = InputBuffer(self, transcriber, detect, turns)
-        self._speaking = Speaking(engines, lambda: self.line, self.tell)
+        self.speaking = Speaking(engines, lambda: self.line, self.tell)
         self._conversation = Conversation()
         self._appended = Blocks(Format())  # by `input_audio_buffer.append`
-        self.format = Format()  # of the sound in `response.output_audio.delta`
+        self.output_format = Format()  # of the sound in `response.output_audio.delta`
         self._id = events.new_id("sess")
 
     # --- the peer's side (PeerListener) ---
@@ -70,6 +70,11 @@ class Session:
     def received(self, text: str | bytes) -> None:
         if event := self.parsed(text):
             self.handle(event)
+
+    @property
+    def input_format(self) -> Format:
+        """Of the sound in `input_audio_buffer.append`."""
+        return self._appended.format
 
     def parsed(self, text: str | bytes, most: int = events.MAX_EVENT) -> events.AnyClientEvent | None:
         """The event in a message, of at most so many bytes. A mistake is told."""
@@ -94,18 +99,18 @@ class Session:
         self._input.heard(block)
 
     def closed(self) -> None:
-        self._speaking.close()
+        self.speaking.close()
         self._input.drop()
         self._over()
 
     def started(self, clock: Clock) -> None:
-        self._speaking.started(clock)
+        self.speaking.started(clock)
 
     def progress(self, clock: Clock) -> None:
-        self._speaking.progress(clock)
+        self.speaking.progress(clock)
 
     def stopped(self, clock: Clock) -> None:
-        self._speaking.stopped(clock)
+        self.speaking.stopped(clock)
 
     # --- the microphone's side (input_buffer.Listener) ---
 
@@ -119,18 +124,22 @@ class Session:
         self._tell_item(item, previous)
 
     def hold(self) -> bool:
-        return self._speaking.hold()
+        return self.speaking.hold()
+
+    @property
+    def ending(self) -> bool:
+        return self._speaking.ending
 
     def resume(self) -> None:
-        self._speaking.resume()
+        self.speaking.resume()
 
     def interrupt(self) -> None:
-        self._speaking.interrupt()
+        self.speaking.interrupt()
 
     def said(self, id: str, transcript: str | None) -> None:
         self._conversation.understood(id, transcript)
         turns = self._input.settings
-        if transcript and self._replier and turns and turns.respond and not self._speaking.active:
+        if transcript and self._replier and turns and turns.respond and not self.speaking.active:
             self.handle(events.ResponseCreate())
 
     # --- client events ---
@@ -145,7 +154,7 @@ class Session:
                 self.tell("conversation.item.retrieved", item=self._conversation.find(event.item_id).wire())
             case events.ItemTruncate(item_id=id, content_index=part, audio_end_ms=end):
                 self._conversation.truncate(id, part, end / 1000)
-                self._speaking.truncated(id)
+                self.speaking.truncated(id)
                 self.tell("conversation.item.truncated", item_id=id, content_index=part, audio_end_ms=end)
             case events.ItemDelete(item_id=id):
                 self._conversation.delete(id)
@@ -153,9 +162,9 @@ class Session:
             case events.ResponseCreate():
                 self._respond(event.response or events.ResponseSettings())
             case events.ResponseCancel():
-                self._speaking.cancel(event.response_id)
+                self.speaking.cancel(event.response_id)
             case events.OutputClear():
-                self._speaking.clear()
+                self.speaking.clear()
             case events.InputAppend():
                 for block in self._appended.add(event.audio, "audio"):
                     self._input.heard(block)
@@ -175,8 +184,8 @@ class Session:
         choice = choose(self._engines.known, wish.model, wish.voice, self._choice)
         self._manner = self._manner.updated(wish, "session")
         self._choice = choice
-        self._appended = Blocks(wish.input_format or self._appended.format)
-        self.format = wish.output_format or self.format
+        self._appended = Blocks(wish.input_format or self.input_format)
+        self.output_format = wish.output_format or self.output_format
         if (turns := wish.turns(self._input.settings)) != self._input.settings:
             self._input.configure(turns)
         self.tell("session.updated", session=self._settings())
@@ -193,7 +202,7 @@ class Session:
 
     def _sound(self, content: events.Content, number: int) -> bytes:
         """What a client gives of an item's sound, as a transcriber wants it."""
-        blocks = Blocks(self._appended.format)
+        blocks = Blocks(self.input_format)
         return b"".join(
             block.tobytes() for block in blocks.add(content.audio or "", f"item.content[{number}].audio") + blocks.rest()
         )
@@ -208,7 +217,7 @@ class Session:
     # --- responses ---
 
     def _respond(self, wish: events.ResponseSettings) -> None:
-        self._speaking.check_free()
+        self.speaking.check_free()
         manner = self._manner.updated(wish, "response")
         choice = choose(self._engines.known, None, wish.voice, self._choice)
         request = Generate(
@@ -217,12 +226,12 @@ class Session:
             accepted=time.monotonic(),
             model=choice.model,
             voice=choice.voice,
-            priority=self._speaking.priority,
+            priority=self.speaking.priority,
         )
         parts = self._parts(wish.input, manner)
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
-        self._speaking.start(Response(self.line.send, request, parts, outputs, wish.metadata))
+        self.speaking.start(Response(self.line.send, request, parts, outputs, wish.metadata))
 
     def _parts(self, given: list[events.Item] | None, manner: Manner) -> AsyncGenerator[str | ToolCall, None]:
         """What to put out: given words, or a reply. To the response's own input, else to the conversation."""
@@ -250,10 +259,10 @@ class Session:
             **self._manner.describe(),
             "audio": {
                 "input": {
-                    "format": describe(self._appended.format),
+                    "format": describe(self.input_format),
                     **self._input.describe(answered=self._replier is not None),
                 },
-                "output": {"format": describe(self.format), "voice": self._choice.voice},
+                "output": {"format": describe(self.output_format), "voice": self._choice.voice},
             },
         }
 

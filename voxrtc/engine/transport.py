@@ -80,6 +80,7 @@ class Listener:
         self._kind = kind
         self._socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.SNDHWM, 0)  # a ROUTER drops what is beyond it
         self._socket.bind(address)
         self._sending: set[asyncio.Future[Any]] = set()
 

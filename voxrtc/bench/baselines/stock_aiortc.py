@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from fractions import Fraction
 
 from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
@@ -38,7 +39,7 @@ class StockServer:
         self._pcm = pcm
         self._peers: dict[str, RTCPeerConnection] = {}
 
-    async def handle(self, request: MediaRequest) -> MediaReply:
+    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply:
         match request:
             case Offer(sdp=""):
                 return Refused(call=request.call, status=400, code="invalid_offer", message="This is no SDP.")
