@@ -9,16 +9,19 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
+from voxrtc.api import replies
 from voxrtc.api.app import build_app
 from voxrtc.cards import Card, CardError, names, read_card
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
+from voxrtc.llm.client import CompletionClient
 from voxrtc.processes import EngineProcesses
 from voxrtc.settings import Settings
 from voxrtc.suggestion import GPU, Suggestion
@@ -74,24 +77,29 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
         addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
         media_address, hearing_address, chat_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing", "chat"))
         hearing = Child("speech-to-text", ["-m", "voxrtc.asr.process", "--listen", hearing_address], settings.environment())
-        chat = Child("chat", ["-m", "voxrtc.llm.process", "--listen", chat_address], settings.environment())
+        chat_process = Child("chat", ["-m", "voxrtc.llm.process", "--listen", chat_address], settings.environment())
         children = [_media_process(settings, addresses, hearing_address, chat_address, media_address), hearing]
-        if settings.embedded:
-            children.append(chat)
         async with Supervisor(children) as supervisor:
             processes = EngineProcesses(supervisor, settings, cards, addresses)
             engines = Fleet({model: ZmqTransport(address) for model, address in addresses.items()}, processes)
             media = MediaClient(media_address)
             await engines.load(settings.model)
-            app = _app(engines, media, list(cards.values()))
+            chat = CompletionClient(chat_address)
+            app = _app(engines, media, list(cards.values()), replies.router(settings, lambda: chat.progress))
+
+            def start_chat() -> None:
+                if settings.embedded:
+                    supervisor.start(chat_process)
+
             # Sound does not get smaller by deflating, but costs time
             config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws_per_message_deflate=False)
             server = uvicorn.Server(config)
-            greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener))
+            greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             await server.serve(sockets=[listener])
             greeting.cancel()
             await engines.close()
             await media.close()
+            await chat.close()
 
 
 def _media_process(
@@ -104,22 +112,29 @@ def _media_process(
     return Child("media", arguments, settings.environment())
 
 
-def _app(engines: Fleet, media: MediaClient, cards: list[Card]) -> FastAPI:
+def _app(engines: Fleet, media: MediaClient, cards: list[Card], who_answers: APIRouter) -> FastAPI:
     suggestion = Suggestion(cards, gpu=GPU.exists())
     suggestion.look()
     app = build_app(engines, media, cards, suggestion.name)
+    app.include_router(who_answers)
     mount_page(app, [card.info for card in cards])
     return app
 
 
-async def _greet(engines: Fleet, media: MediaClient, card: Card, listener: socket.socket) -> None:
-    """Print the address once a person who opens it can speak; before a download, which the page shows."""
+async def _greet(
+    engines: Fleet, media: MediaClient, card: Card, listener: socket.socket, start_chat: Callable[[], None]
+) -> None:
+    """Print the address once a person who opens it can speak; before a download, which the page shows.
+
+    The chat model is started then, so that the voice need not wait for it.
+    """
     host, port = listener.getsockname()[:2]
     place = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     await media.ready()
     if card.missing():
         print(f"\n  VoxRTC fetches {card.info.title} and shows how far it is: {place}\n", flush=True)
     state = await engines.settled(card.info.name)
+    start_chat()
     if state.state == "ready":
         print(f"\n  VoxRTC is ready: {place}\n", flush=True)
     elif state.state == "failed":

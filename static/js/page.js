@@ -4,6 +4,7 @@ import { Meter } from "./meter.js";
 import { Models } from "./models.js";
 import { drawDevices } from "./panel.js";
 import { Push } from "./push.js";
+import { tellWhoAnswers } from "./replies.js";
 import { drawCard, drawChoices, drawSuggestion, write } from "./shelf.js";
 import { Speaker } from "./speaker.js";
 import { drawSend, drawStage, isBusy } from "./stage.js";
@@ -24,6 +25,7 @@ const push = new Push(
 /** What the person chose, so that a page rendered anew shows it again. @type {Record<string, string>} */
 const chosen = {};
 /** @type {Element} */ let root;
+let frame = 0;
 
 /**
  * What there is to choose from, as `voxrtc/ui/page.py` gives it.
@@ -95,8 +97,9 @@ export function refresh(offer) {
   push.adopt(part("talk"));
   drawTranscript(part("lines"), talker.transcript.lines);
   paintModels();
-  talker.devices.look();
+  openDevices(Boolean(chosen.devices));
   models.look();
+  tellWhoAnswers(() => part("replies"), base);
 }
 
 function example({ title, text }) {
@@ -119,9 +122,10 @@ function onClick({ target }) {
 }
 
 function openDevices(open) {
+  chosen.devices = open ? "open" : "";
   part("devices").hidden = !open;
   part("devices-open").ariaExpanded = `${open}`;
-  if (open) talker.devices.look();
+  talker.devices.look();
 }
 
 function load(name) {
@@ -173,9 +177,9 @@ function talk() {
 
 /** The microphone's level, on the button, for as long as it is on. */
 function showLevel() {
-  if (!talker.input.listening) return;
+  cancelAnimationFrame(frame);
   part("talk").style.setProperty("--level", talker.input.microphone.level.toFixed(2));
-  requestAnimationFrame(showLevel);
+  if (talker.input.listening) frame = requestAnimationFrame(showLevel);
 }
 
 function onTalk() {

@@ -15,12 +15,12 @@ const HINTS = {
   free: {
     null: "Talk, or type. Speaking interrupts the voice.",
     true: "What you say or type is answered. Speak to interrupt.",
-    false: "What you say is written down, and interrupts. For replies, see --chat-url.",
+    false: "What you say is written down, and interrupts. Replies are off: see --chat-local.",
   },
   push: {
     null: "Hold the button or the space bar while you speak.",
     true: "Hold the button or the space bar while you speak. It interrupts, too.",
-    false: "Hold the button or the space bar while you speak. For replies, see --chat-url.",
+    false: "Hold the button or the space bar while you speak. Replies are off: see --chat-local.",
   },
 };
 const BUSY = new Set(["connecting", "waiting", "speaking"]);

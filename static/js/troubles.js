@@ -40,7 +40,7 @@ const CAUSES = {
   },
   connection_lost: {
     title: "The connection was lost",
-    advice: "Press Speak to connect again.",
+    advice: "Press Talk or Speak to connect again.",
   },
   engine_lost: {
     title: "The speech engine is restarting",

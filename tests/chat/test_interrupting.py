@@ -135,6 +135,20 @@ async def test_without_words_a_short_sound_is_none_in_the_end() -> None:
         assert (await stage.event("voxrtc.playout"))["played_ms"] == pytest.approx(1000 * MADE, abs=1)
 
 
+@pytest.mark.parametrize(("words", "answer"), [("Yes.", True), ("", False)])
+async def test_yes_to_our_last_words_is_an_answer(words: str, answer: bool) -> None:
+    """Said a little early. A cough is none."""
+    async with Stage() as stage:
+        stage.say(" ".join(["word"] * 8))  # 0.8 s
+        await stage.event("output_audio_buffer.started")
+        await stage.event("response.done")
+        stage.hearing.answer = words
+        stage.hear(SHORT)
+        stage.hear(0.608, speech=False)
+        told = await stage.event("conversation.item.input_audio_transcription.completed" if answer else "voxrtc.resumed")
+    assert told.get("transcript") == (words or None)
+
+
 async def test_a_backchannel_to_nobody_is_a_turn() -> None:
     """ "Yes." may be an answer."""
     async with Stage() as stage:

@@ -85,8 +85,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 @contextmanager
 def running(log: Path, **settings: str) -> Iterator[httpx.Client]:
-    """An HTTP client of a server with these settings, from ready to stopped."""
+    """An HTTP client of a server with these settings, from ready to stopped. Nobody answers in it unless they say who."""
     port = free_port()
+    settings = {"VOXRTC_CHAT_LOCAL": "none"} | settings
     settings |= {"HOST": "127.0.0.1", "PORT": str(port), "VOXRTC_ICE_LOOPBACK": "1"}
     with log.open("wb") as output, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         process = subprocess.Popen(

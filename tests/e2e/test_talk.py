@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +23,13 @@ from tests.fake_chat import chat_app
 from tests.serving import serving
 from tests.speech import SAID, recorded
 
+PERSON = (Path(__file__).parent / "person.js").read_text("utf-8")
 RATE = 48_000
-SILENT_WITHIN = 300  # ms from the onset of speech; Chromium's stages on this side of the network are in it
-INTERRUPTIONS = 3
+SILENT_WITHIN = (200, 300)  # ms from the onset of speech, median and p95, on a quiet machine; Chromium's stages are in it
+BREATHLESS = " ".join(
+    ["the river runs past the mill and under the bridge and on through the quiet fields to the sea where"] * 8
+)
+INTERRUPTIONS = int(os.environ.get("VOXRTC_INTERRUPTIONS", "3"))
 
 
 def silence(seconds: float) -> np.ndarray:
@@ -78,25 +84,48 @@ def test_noise_is_not_taken_for_speech(playwright: Playwright, server: httpx.Cli
         assert ear.wer([SAID["boat"]], desk.await_lines(1)) <= 0.1
 
 
-def test_speech_silences_the_voice(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
-    """At once, each time; and the next sentence is heard again."""
-    times = [part for _ in range(INTERRUPTIONS) for part in (silence(7), voice("stop"))]
-    with talking(playwright, server, tmp_path / "stop.wav", *times) as desk:
-        desk.talk()
-        desk.page.wait_for_function("voxrtc.microphone")
-        desk.page.evaluate("recorder.listen()")
-        within = []
-        for number in range(INTERRUPTIONS):
-            desk.speak(LONG)
-            desk.await_sound()
-            desk.await_state("ready")
-            desk.await_lines(number + 1)
-            within.append(desk.page.evaluate("recorder.silencedWithin()"))
-            assert desk.await_lines(number + 1, "voice")
-        print(f"speech onset -> last audible sample: {[round(each) for each in within]} ms")
-        assert np.median(within) <= SILENT_WITHIN, within
-        desk.talk()  # off: nobody interrupts any more
-        desk.hear("And now something else.")
+def test_speech_silences_the_voice(page: Page, server: httpx.Client) -> None:
+    """At once, each time; and the next sentence is heard again, from its first word on. `make interruptions` does 30."""
+    page.add_init_script(PERSON)
+    desk = Desk(page, str(server.base_url))
+    desk.talk()
+    page.wait_for_function("voxrtc.microphone && voxrtc.state === 'ready'")
+    page.evaluate("recorder.listen()")
+    page.evaluate("([said, rate]) => person.learn(said, rate)", [base64.b64encode(voice("stop").tobytes()).decode(), RATE])
+    pauses = np.random.default_rng(0).uniform(200, 1_500, INTERRUPTIONS)
+    within = []
+    for number, pause in enumerate(pauses):
+        desk.speak(BREATHLESS)  # who breaks in on a pause proves nothing
+        desk.await_sound()
+        page.wait_for_timeout(pause)
+        page.evaluate("person.say()")
+        desk.await_state("ready")
+        desk.await_lines(number + 1)
+        within.append(page.evaluate("recorder.silencedWithin()"))
+        assert desk.await_lines(number + 1, "voice")
+    median, late = np.percentile(within, [50, 95])
+    print(f"speech onset -> last audible sample: median {median:.0f}, p95 {late:.0f} ms;", *map(round, within))
+    assert max(within) < 1000 * len(voice("stop")) / RATE, "they had finished"
+    assert INTERRUPTIONS < 20 or (median <= SILENT_WITHIN[0] and late <= SILENT_WITHIN[1]), within
+    desk.talk()  # off: nobody interrupts any more
+    heard = ear.transcribe(ear.prepare(*desk.hear(SAID["boat"])))
+    assert ear.wer([SAID["boat"]], [heard]) <= 0.1 and heard.startswith("The small"), heard
+
+
+def test_a_held_voice_is_silent_at_once_and_goes_on_when_resumed(desk: Desk) -> None:
+    """In the page alone: the server, which knows nothing of it, goes on sending."""
+    page = desk.page
+    desk.speak(LONG)
+    desk.await_sound()
+    page.evaluate("window.speaking = voxrtc.lines.at(-1).id")
+    spoken_to = "wire.say({ type: 'input_audio_buffer.speech_started', item_id: 'mhmm' })"
+    assert page.evaluate(f"recorder.audibleAfter(() => {spoken_to}, 500)") <= 150
+    assert desk.state == "speaking"
+    page.evaluate("wire.say({ type: 'voxrtc.held', response_id: speaking })")
+    desk.take()
+    page.evaluate("wire.say({ type: 'voxrtc.resumed', response_id: speaking })")
+    desk.await_sound()
+    page.get_by_role("button", name="Stop").click()
 
 
 def test_a_microphone_switched_off_hears_nothing(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:

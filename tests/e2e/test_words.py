@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
 
-from tests.e2e.desk import Desk
+import httpx
+import pytest
+from playwright.sync_api import Browser
+
+from tests.e2e.desk import Desk, open_window
 
 TEXT = "Good 🌞 morning! The kettle is on, and we have the whole day."
 HEARD = len("Good 🌞 morning! The kettle")
@@ -15,57 +19,35 @@ SLOW_BUFFER = """() => {
     let looks = 1e6; // far more than the call had until now
     RTCRtpReceiver.prototype.getStats = async () => {
         looks++;
-        const held = { jitterBufferDelay: 400 * looks, jitterBufferEmittedCount: 1000 * looks };
-        return new Map([["in", { type: "inbound-rtp", ...held }]]);
+        const figures = { jitterBufferDelay: 400 * looks, jitterBufferEmittedCount: 1000 * looks };
+        return new Map([["in", { type: "inbound-rtp", ...figures }]]);
     };
 }"""
 
 
-@pytest.fixture
-def called(desk: Desk) -> Desk:
-    """A page in a call, in which nothing is being said."""
+@pytest.fixture(scope="module")
+def called(browser: Browser, server: httpx.Client) -> Iterator[Desk]:
+    """A page in a call, in which nothing is being said; all tests say something more in it."""
+    desk = Desk(open_window(browser), str(server.base_url))
     desk.hear("Yes.")
-    return desk
+    yield desk
+    desk.page.context.close()
 
 
-def tell(desk: Desk, response: str = "r1") -> None:
+def tell(desk: Desk, response: str) -> None:
     """The voice begins a response, and its words are known."""
     desk.hear_from_server("response.output_audio_transcript.delta", response_id=response, delta=TEXT[:20])
     desk.hear_from_server("response.output_audio_transcript.delta", response_id=response, delta=TEXT[20:])
 
 
-def test_words_light_up_not_before_they_are_heard(called: Desk) -> None:
-    """The jitter buffer holds 400 ms here; a character is a code point, as the server counts them."""
-    page = called.page
-    page.evaluate(SLOW_BUFFER)
-    tell(called)
-    called.hear_from_server("voxrtc.heard", response_id="r1", item_id="i1", characters=0)  # figures count from here
-    assert page.evaluate(LIT) == ""
-    waited = page.evaluate(
-        """async ([characters, lit]) => {
-            const told = performance.now();
-            wire.say({ type: "voxrtc.heard", response_id: "r1", item_id: "i1", characters });
-            while (!eval(lit)) await new Promise(requestAnimationFrame);
-            return performance.now() - told;
-        }""",
-        [HEARD, LIT],
-    )
-    assert waited >= 399
-    assert page.evaluate(LIT) == TEXT[:HEARD]
-    called.hear_from_server("voxrtc.heard", response_id="r1", item_id="i1", characters=len(TEXT))
-    called.hear_from_server("output_audio_buffer.stopped", response_id="r1")
-    page.wait_for_function("!document.querySelector('.vx-line:last-child .vx-word')")
-    assert page.locator(".vx-line").last.inner_text() == TEXT
-
-
 def test_what_an_interruption_left_unheard_is_struck_and_stays_so(called: Desk) -> None:
     """Said to screen readers, too; by what the server says last, as the conversation remembers that."""
     page = called.page
-    tell(called)
-    called.hear_from_server("voxrtc.heard", response_id="r1", item_id="i1", characters=4)
-    called.hear_from_server("response.done", response={"id": "r1", "status": "cancelled"})
-    called.hear_from_server("voxrtc.heard", response_id="r1", item_id="i1", characters=HEARD)
-    called.hear_from_server("output_audio_buffer.cleared", response_id="r1")
+    tell(called, "cut")
+    called.hear_from_server("voxrtc.heard", response_id="cut", item_id="i1", characters=4)
+    called.hear_from_server("response.done", response={"id": "cut", "status": "cancelled"})
+    called.hear_from_server("voxrtc.heard", response_id="cut", item_id="i1", characters=HEARD)
+    called.hear_from_server("output_audio_buffer.cleared", response_id="cut")
     cut = page.locator(".vx-line[data-state=cut]")
     struck = cut.get_by_role("deletion")
     assert struck.text_content() == TEXT[HEARD:]
@@ -79,19 +61,20 @@ def test_what_an_interruption_left_unheard_is_struck_and_stays_so(called: Desk) 
 
 def test_words_are_not_read_out_as_they_grow(called: Desk) -> None:
     """A screen reader that reads along would speak over the voice, and into the microphone."""
-    tell(called)
+    tell(called, "grows")
     live = "[aria-live], [role=log], [role=status], [role=alert]"
     assert called.page.locator(".vx-line").last.evaluate("(line, live) => line.closest(live)", live) is None
     assert called.page.get_by_role("list", name="What was said").is_visible()
 
 
 def test_nothing_moves_for_those_who_want_that(called: Desk) -> None:
-    tell(called)
+    tell(called, "still")
     word = called.page.locator(".vx-word").first
     moving = "word => parseFloat(getComputedStyle(word).transitionDuration) > 0"
     assert word.evaluate(moving)
     called.page.emulate_media(reduced_motion="reduce")
     assert not word.evaluate(moving)
+    called.page.emulate_media(reduced_motion="no-preference")
 
 
 def test_who_reads_further_up_is_left_there(called: Desk) -> None:
@@ -105,6 +88,55 @@ def test_who_reads_further_up_is_left_there(called: Desk) -> None:
     lines.evaluate("list => list.scrollTop = list.scrollHeight")
     tell(called, "latest")
     assert lines.evaluate("list => list.scrollHeight - list.scrollTop - list.clientHeight") < 2
+
+
+def test_words_light_up_not_before_they_are_heard(called: Desk) -> None:
+    """The jitter buffer holds 400 ms here; a character is a code point, as the server counts them."""
+    page = called.page
+    page.evaluate(SLOW_BUFFER)
+    tell(called, "lit")
+    called.hear_from_server("voxrtc.heard", response_id="lit", item_id="i1", characters=0)  # figures count from here
+    assert page.evaluate(LIT) == ""
+    waited = page.evaluate(
+        """async ([characters, lit]) => {
+            const told = performance.now();
+            wire.say({ type: "voxrtc.heard", response_id: "lit", item_id: "i1", characters });
+            while (!eval(lit)) await new Promise(requestAnimationFrame);
+            return performance.now() - told;
+        }""",
+        [HEARD, LIT],
+    )
+    assert waited >= 399
+    assert page.evaluate(LIT) == TEXT[:HEARD]
+    called.hear_from_server("voxrtc.heard", response_id="lit", item_id="i1", characters=len(TEXT))
+    called.hear_from_server("output_audio_buffer.stopped", response_id="lit")
+    page.wait_for_function("!document.querySelector('.vx-line:last-child .vx-word')")
+    assert page.locator(".vx-line").last.inner_text() == TEXT
+
+
+def test_the_voice_lights_its_own_words(called: Desk) -> None:
+    """One by one, and no more once it is stopped."""
+    page = called.page
+    said = "Good morning! The kettle is on, the window is open, and we have the whole day ahead of us."
+    called.speak(said)
+    steps = page.evaluate(
+        """async (lit) => {
+            const steps = new Set();
+            while (!eval(lit).startsWith("Good morning! The kettle")) {
+                steps.add(eval(lit));
+                await new Promise(requestAnimationFrame);
+            }
+            return [...steps];
+        }""",
+        LIT,
+    )
+    assert steps[-1] and all(said.startswith(step) for step in steps), steps
+    page.get_by_role("button", name="Stop").click()
+    cut = page.locator(".vx-line[data-state=cut]").last
+    cut.get_by_text("the whole day ahead of us").wait_for()
+    struck = str(cut.get_by_role("deletion").text_content())
+    assert said.startswith("Good morning! The kettle") and said.endswith(struck)
+    assert 30 < len(struck) < len(said) - len("Good morning! The kettle") + 1
 
 
 def test_a_typed_message_is_a_turn(desk: Desk) -> None:

@@ -4,6 +4,7 @@
   const create = RTCPeerConnection.prototype.createDataChannel;
   RTCPeerConnection.prototype.createDataChannel = function (...given) {
     channel = create.apply(this, given);
+    channel.addEventListener("message", ({ data }) => wire.received.push(JSON.parse(data).type));
     const send = channel.send.bind(channel);
     channel.send = (data) => {
       wire.sent.push(JSON.parse(data));
@@ -14,6 +15,7 @@
 
   window.wire = {
     sent: [],
+    received: [], // types
 
     /** The types of what was sent since the last call, without pings. */
     types() {

@@ -11,7 +11,7 @@ from aiortc.mediastreams import MediaStreamError
 
 from tests.rtc.sounds import STEP, audible, decode, peak_hertz, tone
 from tests.rtc.test_playout import Told
-from voxrtc.rtc.opus import SILENCE
+from voxrtc.rtc.opus import ALIVE, NOTHING, SETTLED, SILENCE
 from voxrtc.rtc.playout import AHEAD, CAPACITY, LEAD, Clock
 from voxrtc.rtc.sound import FRAME, RATE
 from voxrtc.rtc.track import PlayoutTrack
@@ -85,12 +85,36 @@ async def test_silence_is_continuous_and_never_none() -> None:
     assert heard.packets == [SILENCE] * 20
 
 
-@pytest.mark.parametrize("rate", [24_000, 48_000])
-async def test_a_tone_is_heard_as_it_was_written(rate: int) -> None:
+async def test_a_silence_that_lasts_is_hardly_sent_and_ends_at_once() -> None:
+    """Its time goes on: the sound that ends it comes with the stamp of its own 20 ms, and it is whole."""
     heard = Heard()
+    await heard.pull(SETTLED)
+    await heard.pull(5)
+    assert heard.packets[SETTLED:] == [NOTHING] * 5
+    assert np.diff(heard.times)[SETTLED:] == pytest.approx(ALIVE * 0.02)
+    waiting = asyncio.ensure_future(heard.track.recv())
+    began = heard.time()
+    await heard.track.begin("b")
+    assert bytes(await waiting) == SILENCE and heard.time() - began <= 0.021, "also while its sound is still to come"
+    heard.track.flush()
+    stamp = round((heard.time() - 1000.0) * RATE)
+    await heard.say(0.5)
+    await heard.pull(30)
+    assert heard.stamps[-30] == pytest.approx(stamp + FRAME, abs=1)
+    loud = audible(heard.sound)
+    assert (loud[-1] - loud[0]) / RATE == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("silent", [0, 3, SETTLED + 2])
+@pytest.mark.parametrize("rate", [24_000, 48_000])
+async def test_a_tone_is_heard_as_it_was_written(rate: int, silent: int) -> None:
+    """From its first millisecond, whatever went before."""
+    heard = Heard()
+    await heard.pull(silent)
     await heard.say(0.6, rate)
     await heard.pull(40)
     loud = audible(heard.sound)
+    assert loud[0] / FRAME == pytest.approx(silent, abs=0.2)
     assert (loud[-1] - loud[0]) / RATE == pytest.approx(0.6, abs=0.01)
     assert peak_hertz(heard.sound[loud[0] : loud[-1]]) == pytest.approx(440, abs=3)
     assert np.abs(np.diff(heard.sound.astype(int))).max() < 1.5 * STEP  # no click, at either end
@@ -116,8 +140,8 @@ async def test_a_full_queue_holds_the_writer_back() -> None:
 async def test_an_underrun_makes_no_click() -> None:
     heard = Heard()
     utterance = await heard.track.begin("a")
-    for _ in range(3):
-        await utterance.write(tone(0.1131, 24_000).tobytes(), 24_000)
+    for part in np.split(tone(0.3393, 24_000)[: 3 * 2714], 3):
+        await utterance.write(part.tobytes(), 24_000)
         await heard.pull(12)
     assert heard.track.underruns == 3
     assert np.abs(np.diff(heard.sound.astype(int))).max() < 2 * STEP

@@ -10,7 +10,7 @@ ENOUGH = 0.3  # seconds of new sound that a look is worth
 LONGEST = 65.0  # seconds of an utterance that are kept
 UTTERANCES = 128  # at a time
 FORGOTTEN = 30.0  # seconds without sound, after which nobody is taken to wait for an unfinished one
-SETTLED = 10.0  # seconds of an utterance after which the words up to a pause are not looked at again
+SETTLED = 6.0  # seconds of an utterance after which the words up to a pause are not looked at again
 BYTES = 32_000  # a second
 
 Key = tuple[bytes, str]  # client and utterance

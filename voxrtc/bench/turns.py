@@ -23,6 +23,7 @@ import soundfile
 from voxrtc.asr import cues
 from voxrtc.asr.client import Reader
 from voxrtc.asr.moonshine import Moonshine
+from voxrtc.asr.queue import HearingQueue, Key
 from voxrtc.asr.smart_turn import SmartTurn, weights
 from voxrtc.asr.turn_end import together
 from voxrtc.chat.input_buffer import InputBuffer
@@ -97,40 +98,65 @@ class Models:
         return self._voices[key]
 
 
+def key(utterance: str) -> Key:
+    return b"", utterance
+
+
 class Ears:
-    """A `Transcriber` of one utterance at a time on the clock of the sound: what it says comes as late as it takes."""
+    """A `Transcriber` on the clock of the sound: what it says comes as late as it takes."""
 
     def __init__(self, models: Models, judge: Judge) -> None:
         self._models, self._judge = models, judge
+        self._queue = HearingQueue()
+        self._readers: dict[Key, Reader] = {}
         self._due: list[tuple[float, Callable[[], None]]] = []
         self._free = 0.0
         self.now = 0.0
 
     def begin(self, utterance: str, reader: Reader, pcm: bytes) -> None:
-        self._reader, self._pcm, self._looked, self._words = reader, bytearray(pcm), 0, ""
+        self._readers[key(utterance)] = reader
+        self._queue.begin(key(utterance), self.now)
+        self.hear(utterance, pcm)
 
     def hear(self, utterance: str, pcm: bytes) -> None:
-        self._pcm += pcm
+        self._queue.hear(key(utterance), pcm, self.now)
 
     def look(self, utterance: str) -> None:
-        look = self._models.look(bytes(self._pcm))
-        self._looked, self._words = len(self._pcm), look.words
-        self._later(look.took, partial(self._reader.hypothesis, look.words, len(self._pcm), self._judge(look)))
+        self._queue.want(key(utterance))
+        self._read_wanted()
 
     def finish(self, utterance: str, speech: int) -> None:
-        if self._looked >= speech:
-            return self._later(0.0, partial(self._reader.transcript, self._words))
-        look = self._models.look(bytes(self._pcm))
-        self._later(look.took, partial(self._reader.transcript, look.words))
+        words = self._queue.finish(key(utterance), speech)
+        if words is None:
+            return self._read()
+        self._later(0.0, partial(self._readers[key(utterance)].transcript, words))
 
     def forget(self, utterance: str) -> None:
-        pass
+        self._queue.forget(key(utterance))
+
+    def _read_wanted(self) -> None:
+        """One look at a time; who pauses meanwhile is looked at afterwards, once."""
+        if self._free <= self.now and self._queue.wait(self.now) == 0:
+            self._read()
+
+    def _read(self) -> None:
+        utterance = self._queue.next(self.now)
+        assert utterance
+        wanted, utterance.wanted = utterance.wanted, False
+        before, begin = utterance.settled
+        look, reader, heard = self._models.look(bytes(utterance.pcm[begin:])), self._readers[utterance.key], len(utterance.pcm)
+        words = f"{before} {look.words}".strip()
+        if utterance.finished:
+            return self._later(look.took, partial(reader.transcript, words))
+        self._queue.looked(utterance, heard, words, look.took, self.now, paused=wanted)
+        self._later(look.took, partial(reader.hypothesis, words, heard, self._judge(look) if wanted else None))
 
     def advance(self, seconds: float) -> None:
         """The sound goes on; what is due by then is told."""
         self.now += seconds
         while self._due and self._due[0][0] <= self.now:
             self._due.pop(0)[1]()
+        self._read_wanted()
 
     def _later(self, took: float, tell: Callable[[], None]) -> None:
         self._free = max(self._free, self.now) + took
@@ -149,12 +175,13 @@ def by_both(look: Look) -> float:
 
 
 class Listener:
-    """What an `InputBuffer` needs of its session: keeps when turns ended and when their words were there."""
+    """What an `InputBuffer` needs of its session: keeps when turns ended, and their words and when they were there."""
 
     def __init__(self, ears: Ears) -> None:
         self._ears = ears
         self.ends: list[float] = []
         self.words: list[float] = []
+        self.transcripts: list[str] = []
 
     def tell(self, type: str, **fields: Any) -> None:
         if type == "input_audio_buffer.speech_stopped":
@@ -164,6 +191,9 @@ class Listener:
 
     def said(self, id: str, transcript: str | None) -> None:
         self.words.append(self._ears.now)
+        self.transcripts.append(transcript or "")
+
+    ending = False
 
     def hold(self) -> bool:
         return False
@@ -172,9 +202,9 @@ class Listener:
     def interrupt(self) -> None: ...
 
 
-def listen(sound: Samples, settings: TurnSettings, models: Models, judge: Judge) -> Listener:
-    """Hear `sound` between silences, by itself."""
-    heard = np.concatenate([silence(LEAD), sound, silence(TAIL)])
+def listen(sound: Samples, settings: TurnSettings, models: Models, judge: Judge, lead: float = LEAD) -> Listener:
+    """Hear `sound`, after `lead` seconds of silence and before more, by itself."""
+    heard = np.concatenate([silence(lead), sound, silence(TAIL)])
     voice = iter(models.voice(heard))
     ears = Ears(models, judge)
     listener = Listener(ears)

@@ -119,10 +119,11 @@ class Conversation:
                     told.append(ToolCall(item.call_id, item.name, item.arguments))
                     results.append(ToolResult(item.call_id, outputs[item.call_id]))
                 continue
-            told, results = told + results, []
+            told.extend(results)
+            results = []
             if isinstance(item, Message) and item.words:
                 told.append(Said(item.role, item.words))
-        return told + results
+        return [*told, *results]
 
     def _place(self, id: str, param: str) -> int:
         for place, item in enumerate(self._items):

@@ -31,6 +31,10 @@ class Listener(Protocol):
     def hold(self) -> bool:
         """The person may be about to interrupt: be silent for now. False when there is nothing to silence."""
 
+    @property
+    def ending(self) -> bool:
+        """We had almost finished: what is said now may be the answer."""
+
     def resume(self) -> None:
         """It was no interruption."""
 
@@ -186,7 +190,7 @@ class InputBuffer:
         """What was said up to the present pause, unless it is over."""
         if turn is not self._turn or heard < self._speech or self._turns is None or self.settings is None:
             return
-        if self._perhaps and is_backchannel(words):
+        if self._perhaps and is_backchannel(words) and not (words and self._listener.ending):
             self._turns.stop(self._now)
             return self.drop()
         self._announce()

@@ -126,6 +126,10 @@ class Session:
     def hold(self) -> bool:
         return self.speaking.hold()
 
+    @property
+    def ending(self) -> bool:
+        return self._speaking.ending
+
     def resume(self) -> None:
         self.speaking.resume()
 

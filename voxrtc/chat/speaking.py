@@ -10,7 +10,10 @@ from voxrtc.chat.events import EventError
 from voxrtc.chat.response import Response
 from voxrtc.engine.fleet import Fleet
 from voxrtc.rtc.playout import Clock
+from voxrtc.rtc.sound import RATE
 from voxrtc.rtc.track import PlayoutTrack
+
+ENDING = 1.0  # seconds of sound: who says "yes" then does not mean to hear the rest
 
 
 class Line(Protocol):
@@ -71,6 +74,12 @@ class Speaking:
         line.track.hold()
         self._tell("voxrtc.held", response_id=self._sounding)
         return True
+
+    @property
+    def ending(self) -> bool:
+        """All is made, and next to nothing is left to play."""
+        clock = self._line().track.clock
+        return self._active is None and clock is not None and clock.waiting < ENDING * RATE
 
     def resume(self) -> None:
         """It was nothing: go on where we stopped."""

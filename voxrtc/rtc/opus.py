@@ -17,11 +17,19 @@ TIME_BASE = Fraction(1, RATE)
 EXECUTOR = ThreadPoolExecutor(max_workers=2, thread_name_prefix="opus")
 
 
+NO_SOUND: Samples = np.zeros(FRAME, np.int16)
+
+
 class OpusEncoder:
-    """Encodes the frames of one run (`playout.Frame`). Use it from one thread at a time."""
+    """Encodes the frames of one run (`playout.Frame`). Use it from one thread at a time.
+
+    What a packet says of loudness is a difference to the packet before, and a fresh decoder starts elsewhere than one that
+    has played silence. A run follows silence, or its first frame has a primer, so that is what a run's encoder encodes first.
+    """
 
     def __init__(self, run: int) -> None:
         self.run = run
+        self._primed = False
         self._codec = av.CodecContext.create("libopus", "w")
         self._codec.format = "s16"
         self._codec.layout = "mono"
@@ -33,8 +41,9 @@ class OpusEncoder:
     def encode(self, frames: list[Frame]) -> None:
         """Set the payload of each frame."""
         for frame in frames:
-            if frame.primer is not None:
-                self._packet(frame.primer)
+            if frame.primer is not None or not self._primed:
+                self._packet(NO_SOUND if frame.primer is None else frame.primer)
+                self._primed = True
             frame.payload = self._packet(frame.pcm)
 
     def _packet(self, pcm: Samples) -> bytes:
@@ -83,10 +92,22 @@ def _joined(frames: list[av.AudioFrame]) -> Samples:
 
 
 def _silence() -> bytes:
-    frame = Frame(0, np.zeros(FRAME, np.int16))
+    frame = Frame(0, NO_SOUND)
     OpusEncoder(0).encode([frame])
     assert frame.payload
     return frame.payload
 
 
-SILENCE = _silence()  # 3 bytes; the first packet of its encoder, so that it may follow and precede anything
+SILENCE = _silence()  # 3 bytes, that say just that: they may follow anything, and any run may follow them
+
+
+SETTLED = 25  # frames of silence after which hardly any is sent
+ALIVE = 20  # frames: then one in so many, as Opus encoders do it that use DTX (RFC 7587, 3.1.3)
+NOTHING = SILENCE[:1]  # an Opus frame without a byte: the decoder goes on with the silence that it plays
+
+
+def silence(frames: int) -> bytes | None:
+    """The packet of the `frames`th frame of a silence; None: it is not sent. Most of what an idle listener costs is sending."""
+    if frames <= SETTLED:
+        return SILENCE
+    return NOTHING if frames % ALIVE == 0 else None

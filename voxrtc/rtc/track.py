@@ -12,7 +12,7 @@ from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
 from av.packet import Packet
 
-from voxrtc.rtc.opus import EXECUTOR, SILENCE, TIME_BASE, OpusEncoder, Resampler
+from voxrtc.rtc.opus import EXECUTOR, TIME_BASE, OpusEncoder, Resampler, silence
 from voxrtc.rtc.pacer import Pacer
 from voxrtc.rtc.playout import REFILL, Clock, Frame, Playout, PlayoutListener
 from voxrtc.rtc.sound import FRAME, RATE, Samples
@@ -63,7 +63,7 @@ class Utterance:
 
 
 class PlayoutTrack(MediaStreamTrack):
-    """Continuous sound at 48 kHz, one Opus packet every 20 ms, silence while nothing is spoken.
+    """Continuous sound at 48 kHz, one Opus packet every 20 ms; where nothing is spoken, silence, and then hardly a packet.
 
     `now` and `sleep` are the clock, for tests.
     """
@@ -85,6 +85,7 @@ class PlayoutTrack(MediaStreamTrack):
         self.monitor: Callable[[Samples | None], None] = _nobody  # told each frame that goes out; None: silence
         self._changed = asyncio.Event()  # room was made, or the present stream is over
         self._pts = 0
+        self._silent = 0  # frames since there was last something to play, or to wait for
 
     # --- the conversation's side ---
 
@@ -152,15 +153,19 @@ class PlayoutTrack(MediaStreamTrack):
     # --- aiortc's side ---
 
     async def recv(self) -> Packet[Any]:
-        """The next 20 ms when they are due. Never None and never an early end: either would end the sender for good."""
-        if self.readyState != "live":
-            raise MediaStreamError
-        if wait := self._pacer.wait(self._now()):
-            await self._sleep(wait)
-        self._pacer.sent(self._now())
-        packet = Packet(await self._payload())
-        packet.pts, packet.time_base = self._pts, TIME_BASE
-        self._pts += FRAME
+        """The next 20 ms when they are due, or the next that are sent. Never None and never an early end: either would end
+        the sender for good."""
+        payload = None
+        while payload is None:
+            if self.readyState != "live":
+                raise MediaStreamError
+            if wait := self._pacer.wait(self._now()):
+                await self._sleep(wait)
+            self._pacer.sent(self._now())
+            payload = await self._payload()
+            self._pts += FRAME
+        packet = Packet(payload)
+        packet.pts, packet.time_base = self._pts - FRAME, TIME_BASE
         return packet
 
     def stop(self) -> None:
@@ -168,15 +173,17 @@ class PlayoutTrack(MediaStreamTrack):
         self._playout.flush()
         self._changed.set()
 
-    async def _payload(self) -> bytes:
+    async def _payload(self) -> bytes | None:
+        """What goes out now; None: nothing, in a silence that lasts."""
         self._encode_ahead()
         while self._playout.late and self._job:
             await asyncio.wrap_future(self._job)
         busy = self._playout.busy
         frame = self._playout.play()
         self.monitor(frame.pcm if frame else None)
+        self._silent = 0 if frame or busy else self._silent + 1
         if frame is None:
-            return SILENCE
+            return silence(self._silent)
         if self._playout.room >= WAKE or busy != self._playout.busy:
             self._changed.set()
         if frame.payload is None:  # a fade: decided now, so encoded now (0.1 ms, and rare)

@@ -1,0 +1,36 @@
+"""`/v1/voxrtc/replies`: who answers what people say, in a sentence for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import APIRouter
+
+from voxrtc.messages import Progress
+from voxrtc.settings import Settings
+
+BETTER = "For better ones give any OpenAI-compatible endpoint with --chat-url."
+
+
+def router(settings: Settings, progress: Callable[[], Progress]) -> APIRouter:
+    """The route; `progress` is how far the chat model on this machine is, where it is that which answers."""
+    routes = APIRouter(prefix="/v1/voxrtc/replies", tags=["models"])
+
+    @routes.get("")
+    async def who() -> dict[str, str]:
+        if settings.embedded:
+            now = progress()
+            return {"model": settings.chat_local, "state": now.state, "words": _words(settings.chat_local, now)}
+        if settings.chat_url:
+            return {"model": settings.chat_model, "state": "ready", "words": ""}
+        return {"model": "", "state": "none", "words": f"What you say is not answered. {BETTER}"}
+
+    return routes
+
+
+def _words(model: str, progress: Progress) -> str:
+    if progress.state == "ready":
+        return f"Answers come from {model}, a very small model: do not trust them. {BETTER}"
+    if progress.state == "loading":
+        return f"The small model that answers is being loaded ({progress.words}) …"
+    return f"What you say is not answered. {progress.message}"
