@@ -1,7 +1,7 @@
 /**
- * A conversation over WebSocket, by the stock client: `node websocket.mjs URL FIRST SECOND FOLDER`. FIRST and SECOND are files of
- * PCM16 at 24 kHz that are said: the second one while the first one is being answered. Writes what it was told to FOLDER/log.json
- * and each response's sound to FOLDER/0.pcm, …
+ * A conversation over WebSocket, by the stock client: `node websocket.mjs URL SENTENCE FOLDER`. SENTENCE is a file of PCM16 at
+ * 24 kHz that is said, and again while it is being answered. Writes what was told to FOLDER/log.json and each response's sound to
+ * FOLDER/0.pcm, …
  */
 import { readFile, writeFile } from "node:fs/promises";
 import * as client from "@openai/agents-realtime";
@@ -11,7 +11,7 @@ const CHUNK = 0.04; // seconds
 const BYTES = 48_000; // a second
 const PATIENCE = 40_000; // ms
 
-const [url, first, second, folder] = process.argv.slice(2);
+const [url, sentence, folder] = process.argv.slice(2);
 const session = new client.RealtimeSession(agentOf(client), { transport: "websocket", model: "lark", tracingDisabled: true });
 const log = record(session);
 const responses = new Map(); // pieces of sound, by response
@@ -35,6 +35,7 @@ function next() {
   return chunk.buffer;
 }
 
+const done = () => log.types.filter((type) => type === "response.done").length;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function until(holds, what) {
@@ -46,16 +47,16 @@ async function until(holds, what) {
 }
 
 await session.connect({ apiKey: "none", url });
-saying.push(await readFile(first));
+saying.push(await readFile(sentence));
 await until(() => responses.size === 1, "it answers");
 await pause(2_000);
-saying.push(await readFile(second));
+saying.push(await readFile(sentence));
 await until(() => log.interruptions, "it is interrupted");
 await until(() => log.calls.length, "it calls the tool");
 await until(() => responses.size === 2, "it tells the result");
-await until(() => log.types.at(-1) === "response.done" || log.types.filter((type) => type === "response.done").length >= 3, "it is done");
+await until(() => done() === 3, "it is done");
 session.sendMessage("And tomorrow?");
-await until(() => log.types.filter((type) => type === "response.done").length >= 4, "what is typed is answered");
+await until(() => done() === 4, "what is typed is answered");
 clearInterval(microphone);
 session.close();
 
