@@ -56,7 +56,7 @@ def talking(
 
 def test_what_is_said_is_written_down(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
     """Turn for turn, and word for word; words come before the turn is over."""
-    said = ["boat", "stop", "boat"]
+    said = ["boat", "book", "boat"]
     sound = [part for name in said for part in (silence(1.2), voice(name))]
     with talking(playwright, server, tmp_path / "said.wav", *sound) as desk:
         desk.talk()
@@ -148,7 +148,7 @@ def test_what_is_said_is_answered(playwright: Playwright, tmp_path: Path) -> Non
     """By a chat endpoint, in the voice; and somebody who breaks in is answered, too."""
     first = f"That is a good question, I think. {LONG}"
     app = chat_app(first, "Of course. What would you like to talk about?")
-    sound = [silence(1.5), voice("boat"), silence(7), voice("stop")]
+    sound = [silence(1.5), voice("boat"), silence(7), voice("book")]
     with serving(app) as (host, port):
         chat = {"VOXRTC_CHAT_URL": f"http://{host}:{port}/v1", "VOXRTC_CHAT_KEY": "secret", "VOXRTC_CHAT_MODEL": "small"}
         with (
