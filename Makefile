@@ -43,13 +43,16 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Browser tests need Chromium (packages.txt), and some npm. Root gets them; others are told how, and those tests count as skipped.
+# Browser tests need Chromium, and some npm: each is installed where it is missing, as an npm that is there may be of another
+# source, beside which Debian's cannot be. Root gets them; others are told how, and those tests count as skipped.
+# They are no packages.txt, since a Space would install that.
 .PHONY: browser
 browser:
-	@command -v chromium >/dev/null && command -v npm >/dev/null || { \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$(grep -v '^#' packages.txt); \
-	  else echo "Chromium or npm is missing, tests that need it will be skipped. To run them: sudo apt-get install $$(grep -v '^#' packages.txt | xargs)"; fi; }
+	@missing=""; command -v chromium >/dev/null || missing="chromium"; command -v npm >/dev/null || missing="$$missing nodejs npm"; \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
+	else echo "Tests that need$$missing will be skipped. To run them: sudo apt-get install $$missing"; fi
 
 # OpenAI's own client for JavaScript, which tests talk with
 CLIENTS := tests/e2e/clients
