@@ -91,7 +91,8 @@ class MediaServer:
             case GetMediaStats():
                 connected = sum(peer.state == "connected" for peer in self._peers.values())
                 underruns = self._underruns + sum(peer.track.underruns for peer in self._peers.values())
-                return MediaStats(call=request.call, peers=connected, calls=self._calls, underruns=underruns)
+                tasks = len(asyncio.all_tasks())
+                return MediaStats(call=request.call, peers=connected, calls=self._calls, underruns=underruns, tasks=tasks)
 
     async def close(self) -> None:
         """Hang up every call."""

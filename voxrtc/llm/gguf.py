@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -18,12 +19,16 @@ from typing import Any
 
 import torch
 from gguf import GGUFReader, dequantize
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 
+from voxrtc.speechlm import weights
 from voxrtc.speechlm.layers.attention import halves_from_pairs
-from voxrtc.speechlm.weights import WeightsError
+from voxrtc.speechlm.weights import WeightsError, read_json
+
+log = logging.getLogger(__name__)
 
 CONTROL = 3  # a token's type in the file: a mark that is no text
 NAMES = {
@@ -48,6 +53,8 @@ def cached(file: Path) -> Path:
         digest = hashlib.file_digest(source, "sha256").hexdigest()
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "voxrtc"
     folder = caches / f"{file.stem}-{digest[:16]}"
+    if folder.exists() and not _is_whole(folder):
+        shutil.rmtree(folder)
     if not folder.exists():
         caches.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=caches))  # in use by nobody until it has its name
@@ -134,6 +141,18 @@ class Head:
         if key not in self._fields:
             raise WeightsError(f"The file says nothing of {key}.")
         return self._fields[key].contents()
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether what is in the cache can be read, as far as that shows without reading all of it."""
+    try:
+        read_json(folder / "config.json")
+        weights.read_tokenizer(folder / "tokenizer.json")
+        with safe_open(folder / "model.safetensors", "pt"):  # looks whether the file is as long as its tensors
+            return True
+    except (weights.WeightsError, SafetensorError, OSError) as broken:
+        log.warning("the cache of the chat model is broken and is made anew: %s", broken)
+        return False
 
 
 def _open(file: Path) -> GGUFReader:

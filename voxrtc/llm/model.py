@@ -17,10 +17,10 @@ from voxrtc.messages import Sampling
 from voxrtc.speechlm.base import CacheShape
 from voxrtc.speechlm.weights import read_tokenizer
 
-CONTEXT = 1024  # tokens of one conversation
+CONTEXT = 2048  # tokens of one conversation, more than any prompt and completion take
 SLOTS = 16  # conversations whose keys and values are kept
 PAGES, PAGE_SIZE = 64, 64  # for all of them: 4096 tokens, 190 MB of SmolLM2-135M's
-SAMPLING = Sampling(temperature=0.4, top_k=40, top_p=0.9, min_p=0.0, repetition_penalty=1.1)
+SAMPLING = Sampling(temperature=0.3, top_k=40, top_p=0.9, min_p=0.0, repetition_penalty=1.12)  # by trial
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,9 @@ class Network(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """Of hidden states. Big weights may be of a smaller one."""
-        return self.decoder.norm.weight.dtype
+        dtype = self.decoder.norm.weight.dtype
+        assert isinstance(dtype, torch.dtype)
+        return dtype
 
     def pack(self) -> None:
         """Make it fast, on a CPU."""

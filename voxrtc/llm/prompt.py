@@ -11,7 +11,9 @@ from voxrtc.messages import ChatMessage
 from voxrtc.speechlm.weights import WeightsError
 
 START, END = "<|im_start|>", "<|im_end|>"
-STEP = 256  # tokens: by about so much an old conversation is cut at once, so that what is kept in the cache seldom changes
+OPENING = 1500  # tokens of instructions and examples
+CONVERSATION = 384  # tokens of what was said: a small model is lost in more
+STEP = 128  # tokens: by about so much an old conversation is cut at once, so that what is kept in the cache seldom changes
 
 
 class TooLong(Exception):
@@ -20,7 +22,7 @@ class TooLong(Exception):
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids, and how many of them are the instructions, which other conversations may share."""
+    """Token ids, and how many of them are instructions and examples, which other conversations may share."""
 
     ids: list[int]
     opening: int
@@ -34,16 +36,19 @@ class Prompter:
         self.tokenizer = tokenizer
         self._start, self.end = (self._mark(mark) for mark in (START, END))
 
-    def prompt(self, messages: Sequence[ChatMessage], most: int) -> Prompt:
-        """What the assistant is to continue, in at most `most` tokens: the oldest messages are left out, but not the
-        instructions, if the first is such. Raises `TooLong` when the last message alone does not fit."""
-        rooms = [self._message(each) for each in messages]
-        fixed = 1 if messages and messages[0].role == "system" else 0
-        opening = rooms[0] if fixed else []
+    def prompt(self, messages: Sequence[ChatMessage], examples: Sequence[ChatMessage]) -> Prompt:
+        """What the assistant is to continue: the instructions, if the first message is such, the examples, the conversation.
+
+        The oldest of that is left out where it is more than `CONVERSATION`. Raises `TooLong` for what does not fit.
+        """
+        instructed = messages[:1] if messages and messages[0].role == "system" else []
+        opening = [id for message in (*instructed, *examples) for id in self._message(message)]
+        said = [self._message(message) for message in messages[len(instructed) :]]
+        if len(opening) > OPENING:
+            raise TooLong("These instructions are too long for the chat model on this machine. Please use fewer words.")
+        first = _first(list(map(len, said)))
         answer = [self._start, *self._ids("assistant\n")]
-        first = _first(list(map(len, rooms[fixed:])), most - len(opening) - len(answer))
-        said = [id for room in rooms[fixed + first :] for id in room]
-        return Prompt(opening + said + answer, len(opening))
+        return Prompt([*opening, *(id for message in said[first:] for id in message), *answer], len(opening))
 
     def _message(self, message: ChatMessage) -> list[int]:
         return [self._start, *self._ids(f"{message.role}\n{message.content}"), self.end, *self._ids("\n")]
@@ -58,13 +63,13 @@ class Prompter:
         return id
 
 
-def _first(lengths: list[int], room: int) -> int:
-    """The first message that is kept, so that it and all that follow fit into `room`. Raises `TooLong`."""
-    over = sum(lengths) - room
+def _first(lengths: list[int]) -> int:
+    """The first message that is kept, so that it and all that follow fit. Raises `TooLong`."""
+    over = sum(lengths) - CONVERSATION
     if over <= 0:
         return 0
-    if lengths[-1] > room:
-        raise TooLong("That was too long for the chat model that comes along. Please say it in fewer words.")
+    if lengths[-1] > CONVERSATION:
+        raise TooLong("That was too long for the chat model on this machine. Please say it in fewer words.")
     drop = -(-over // STEP) * STEP
     before, first = 0, 0
     while first < len(lengths) - 1 and before < drop:

@@ -10,7 +10,8 @@ from typing import Protocol
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from voxrtc.llm.model import CONTEXT, Part
+from voxrtc.llm.examples import EXAMPLES
+from voxrtc.llm.model import Part
 from voxrtc.llm.prompt import Prompter
 from voxrtc.llm.slots import Place, Slots
 from voxrtc.messages import ChatMessage
@@ -19,8 +20,8 @@ AT_ONCE = 8  # completions in a step
 WAITING = 32  # more are refused
 ROWS = 128  # tokens of prompts in a step, so that those who write already do not stall
 LONGEST = 120  # tokens of a completion
-SENTENCES = 3  # of it: a small model does not know when to stop
-REMEMBERED = 64  # tokens that it had better not repeat
+SENTENCES = 2  # of it: a small model does not know when to stop
+REMEMBERED = 192  # tokens that it had better not repeat
 
 SENTENCE = re.compile(r"[.!?…]+[\"'”’)]*\s")
 
@@ -94,7 +95,7 @@ class Writer:
         """A new completion. Raises `Full` and `prompt.TooLong`."""
         if len(self._waiting) >= WAITING:
             raise Full
-        prompt = self._prompter.prompt(messages, CONTEXT - LONGEST)
+        prompt = self._prompter.prompt(messages, EXAMPLES)
         self._waiting.append(Writing(key, prompt.ids, prompt.opening, max_tokens or LONGEST))
 
     def abandon(self, key: Key) -> None:
@@ -167,7 +168,9 @@ class Writer:
             count = min(len(ids) - done, room if not writing.made else 1)
             if count:
                 last = done + count == len(ids)
-                part = Part(writing.place.slot.index, done, ids[done : done + count], last, writing.made[-REMEMBERED:])
+                part = Part(
+                    writing.place.slot.index, done, ids[done : done + count], last, writing.ids[writing.opening :][-REMEMBERED:]
+                )
                 parts.append((writing, part))
                 room -= 0 if writing.made else count
         return parts
@@ -177,8 +180,11 @@ class Writer:
         over = id == self._prompter.end
         text = "" if over else writing.stream.step(self._model.tokenizer, id) or ""
         writing.made.append(id)
+        ends = [match.end() for match in SENTENCE.finditer(writing.text + text)]
+        if len(ends) >= SENTENCES:  # it shows by what follows, which is of the next one
+            text, over = text[: ends[SENTENCES - 1] - len(writing.text)].rstrip(), True
         writing.text += text
-        over = over or len(SENTENCE.findall(writing.text)) >= SENTENCES or len(writing.made) >= LONGEST
+        over = over or len(writing.made) >= LONGEST
         cut = not over and len(writing.made) >= writing.most
         if over or cut:
             self._leave(writing)
