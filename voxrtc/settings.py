@@ -44,8 +44,9 @@ class Settings(BaseSettings):
     chat_key: str = Field(
         "", description="its key; better from the environment, where other users of this machine do not see it"
     )
-    chat_local: Literal["smollm2-135m", "none"] = Field(
-        "smollm2-135m", description="the chat model on this machine that answers without an endpoint; none saves its memory"
+    chat_local: str = Field(
+        "smollm2-135m",
+        description="the chat model on this machine that answers without an endpoint: a card in models/chat; none: no model",
     )
     instructions: str = Field(
         "You are talking with somebody by voice. Answer in one or two short sentences, in plain spoken words.",
@@ -56,6 +57,11 @@ class Settings(BaseSettings):
     )
     ice_loopback: bool = Field(False, description="offer peers 127.0.0.1 only: for tests and benches on one machine")
     log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")
+
+    @property
+    def chat_models(self) -> Path:
+        """The folder of the chat models' cards."""
+        return ROOT / "models" / "chat"
 
     @property
     def embedded(self) -> bool:

@@ -17,7 +17,7 @@ from fastapi import APIRouter, FastAPI
 
 from voxrtc.api import replies
 from voxrtc.api.app import build_app
-from voxrtc.cards import Card, CardError, names, read_card
+from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
@@ -38,6 +38,8 @@ def main(settings: Settings) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         models = _cards(settings)
+        if settings.embedded:
+            read_files(settings.chat_models, settings.chat_local)
         listener = _listen(settings)
     except (CardError, OSError) as wrong:
         sys.exit(str(wrong))
