@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
-test: $(VENV)/.installed-dev browser
+test: $(VENV)/.installed-dev browser stock-client
 	$(BIN)/python -m pytest tests -m "not e2e" -n 2 --dist loadfile
 	$(BIN)/python -m pytest tests -m e2e
 
@@ -43,13 +43,27 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Browser tests need Chromium (packages.txt). Root gets it; others are told how, and those tests count as skipped.
+# Browser tests need Chromium, and some npm: each is installed where it is missing, as an npm that is there may be of another
+# source, beside which Debian's cannot be. Root gets them; others are told how, and those tests count as skipped.
+# They are no packages.txt, since a Space would install that.
 .PHONY: browser
 browser:
-	@command -v chromium >/dev/null || { \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$(grep -v '^#' packages.txt); \
-	  else echo "Chromium is missing, browser tests will be skipped. To run them: sudo apt-get install $$(grep -v '^#' packages.txt | xargs)"; fi; }
+	@missing=""; command -v chromium >/dev/null || missing="chromium"; command -v npm >/dev/null || missing="$$missing nodejs npm"; \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
+	else echo "Tests that need$$missing will be skipped. To run them: sudo apt-get install $$missing"; fi
+
+# OpenAI's own client for JavaScript, which tests talk with
+CLIENTS := tests/e2e/clients
+.PHONY: stock-client
+stock-client: | browser
+	@! command -v npm >/dev/null || $(MAKE) -s $(CLIENTS)/node_modules/.installed || \
+	  echo "npm could not install the stock client, tests with it will be skipped."
+
+$(CLIENTS)/node_modules/.installed: $(CLIENTS)/package-lock.json
+	cd $(CLIENTS) && npm ci --silent
+	touch $@
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -75,4 +89,4 @@ $(PARITY)/.installed: $(VENV)/.installed requirements-parity.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(PARITY) build
+	rm -rf $(VENV) $(PARITY) $(CLIENTS)/node_modules build

@@ -42,13 +42,14 @@ class Answers:
 
 
 def chat_app(*answers: str | ToolCall) -> FastAPI:
-    """`/v1/chat/completions`, which gives the next of `answers`; 401 without the key "secret". `state.asked` keeps requests.
+    """`/v1/chat/completions`, which gives the next of `answers`; 401 without the key "secret". `state.asked` keeps requests,
+    `state.answers` what is left.
 
     With `max_tokens`, so many words of it.
     """
     app = FastAPI()
     app.state.asked = []
-    left = list(answers)
+    app.state.answers = list(answers)
 
     @app.post("/v1/chat/completions", response_model=None)
     async def complete(request: Request) -> JSONResponse | StreamingResponse:
@@ -56,7 +57,7 @@ def chat_app(*answers: str | ToolCall) -> FastAPI:
             return JSONResponse({"error": {"message": "Who are you?", "type": "invalid_request_error"}}, 401)
         asked = await request.json()
         app.state.asked.append(asked)
-        return StreamingResponse(_stream(left.pop(0), asked.get("max_tokens")), media_type="text/event-stream")
+        return StreamingResponse(_stream(app.state.answers.pop(0), asked.get("max_tokens")), media_type="text/event-stream")
 
     return app
 

@@ -12,7 +12,8 @@ from voxrtc.rtc.sound import Samples
 FOLDER = Path(__file__).parent / "golden" / "speech"
 SAID = {
     "boat": "The small boat drifted slowly past the old stone bridge.",
-    "stop": "Stop, please. I would like to say something else.",
+    "stop": "Stop, please. I would like to say something else.",  # with a pause, which may make two turns of it
+    "book": "The book that you gave me was better than I expected.",
 }
 
 

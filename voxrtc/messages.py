@@ -41,6 +41,8 @@ class Generate(Message):
 
     `stream` is a fresh id chosen by the caller; `accepted` is when its listener's request came in.
 
+    A text that is not `final` is still being written: `Extend` brings the rest. For models that are `running`.
+
     `priority` is for someone who is in a conversation and broke in: the reply waits before strangers, and a full queue takes
     it still. Who gives it sees to it that one person has one such stream at a time; that bounds them.
     """
@@ -53,6 +55,15 @@ class Generate(Message):
     sampling: Sampling = Sampling()
     priority: bool = False
     reference: Reference | None = None
+    final: bool = True
+
+
+class Extend(Message):
+    """More of a stream's text, and no more after it if it is `final`. Unknown and finished streams are ignored."""
+
+    stream: str
+    text: str
+    final: bool = False
 
 
 class Cancel(Message):
@@ -173,6 +184,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     licence: str
     sample_rate: int
     frame_rate: float
+    running: bool = False  # takes text while it speaks
     parameters: int = 0
     link: str = ""
 
@@ -250,7 +262,7 @@ class Stats(Message):
     streams: list[StreamStats]
 
 
-EngineRequest = Generate | Cancel | Playout | Watch | Unload | GetModels | GetStats
+EngineRequest = Generate | Extend | Cancel | Playout | Watch | Unload | GetModels | GetStats
 EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Models | Stats
 
 # --- to and from the speech-to-text process ---------------------------------------------------------------------------

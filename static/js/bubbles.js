@@ -3,6 +3,9 @@ import { write } from "./shelf.js";
 
 const NEAR_END = 48; // px: who is so near to the end of the list wants to see what comes
 
+/** What each bubble shows. @type {WeakMap<Element, string>} */
+const shown = new WeakMap();
+
 /**
  * Draw the lines. Those that did not change are left alone: somebody may be reading or selecting them.
  * @param {HTMLElement} list
@@ -19,9 +22,10 @@ export function drawTranscript(list, lines) {
 
 function drawLine(element, line) {
   const { id, who, text, state, heard } = line;
-  const drawn = JSON.stringify(line);
-  if (element.dataset.drawn === drawn) return element;
-  Object.assign(element.dataset, { id, who, state, drawn });
+  const news = JSON.stringify(line);
+  if (shown.get(element) === news) return element;
+  shown.set(element, news);
+  Object.assign(element.dataset, { id, who, state });
   element.className = "vx-line";
   const words = who === "voice" ? wordsOf(text) : [];
   if (state === "cut" && who === "voice") drawCut(element, words, heard);
@@ -56,8 +60,8 @@ function drawLit(element, words, heard) {
 
 function drawCut(element, words, heard) {
   const join = (some) => some.map(({ text }) => text).join("");
-  const unheard = join(words.filter(({ start }) => start >= heard));
-  const told = Object.assign(document.createElement("span"), { className: "vx-unseen", textContent: unheard ? " (interrupted here; not heard:) " : " (interrupted)" });
+  const [, space, unheard] = join(words.filter(({ start }) => start >= heard)).match(/^(\s*)(.*)$/s);
+  const told = Object.assign(document.createElement("span"), { className: "vx-unseen", textContent: unheard ? " (interrupted here; not heard:)" : " (interrupted)" });
   const struck = Object.assign(document.createElement("del"), { className: "vx-struck", textContent: unheard });
-  element.replaceChildren(join(words.filter(({ start }) => start < heard)), told, ...(unheard ? [struck] : []));
+  element.replaceChildren(join(words.filter(({ start }) => start < heard)), told, ...(unheard ? [space, struck] : []));
 }

@@ -15,12 +15,12 @@ const HINTS = {
   free: {
     null: "Talk, or type. Speaking interrupts the voice.",
     true: "What you say or type is answered. Speak to interrupt.",
-    false: "What you say is written down, and interrupts. Replies are off: see --chat-local.",
+    false: "What you say is written down, and interrupts.",
   },
   push: {
     null: "Hold the button or the space bar while you speak.",
     true: "Hold the button or the space bar while you speak. It interrupts, too.",
-    false: "Hold the button or the space bar while you speak. Replies are off: see --chat-local.",
+    false: "Hold the button or the space bar while you speak. It is written down.",
   },
 };
 const BUSY = new Set(["connecting", "waiting", "speaking"]);
@@ -56,7 +56,7 @@ export function drawSend(button, interrupts, obstacle) {
 
 function words(talker, obstacle) {
   const { hearing, listening, mode } = talker.input;
-  if (hearing) return "Hearing you …";
+  if (hearing || talker.voice.held) return "Hearing you …";
   if (talker.voice.place) return inLine(talker.voice.place);
   if (obstacle && !isBusy(talker)) return obstacle;
   return listening && talker.state === "ready" ? LISTENING[mode] : WORDS[talker.state];

@@ -13,6 +13,7 @@ import { Trouble } from "./troubles.js";
 /** Events: `change`; `over`, when a response is or was cut; `trouble` (detail: a `Trouble`). */
 export class Voice extends EventTarget {
   /** @type {"waiting" | "speaking" | null} null: nothing is to be heard */ state = null;
+  /** Whether the server holds it, while it finds out whether the person means to interrupt. */ held = false;
   /** @type {Place | null} while it waits for the engine */ place = null;
   /** @type {ReturnType<typeof split>} of the last heard response */ journey = null;
   speaker = new Speaker();
@@ -56,6 +57,7 @@ export class Voice extends EventTarget {
   /** There is no turn any more. */
   forget() {
     this.#turn = this.state = this.place = null;
+    this.held = false;
   }
 
   /** The call is gone. */
@@ -77,8 +79,8 @@ export class Voice extends EventTarget {
     else if (type === "voxrtc.heard") this.lights.pass(response, event.characters);
     // The person speaks: we are silent at once. Whether that ends the turn or only holds it, the server says.
     else if (type === "input_audio_buffer.speech_started" && turn) this.speaker.hush();
-    else if (type === "voxrtc.held") this.speaker.hush();
-    else if (type === "voxrtc.resumed" && ours) this.#lift();
+    else if (type === "voxrtc.held") this.#hold();
+    else if (type === "voxrtc.resumed") this.#resume(ours);
     else if (type === "output_audio_buffer.started" && ours) this.#started(turn);
     else if (type === "output_audio_buffer.stopped") this.#stopped(response, ours);
     else if (type === "output_audio_buffer.cleared") this.#cleared(ours);
@@ -121,6 +123,18 @@ export class Voice extends EventTarget {
   #lift() {
     const delay = this.buffer.likelyDelay();
     this.speaker.lift(() => delay);
+  }
+
+  #hold() {
+    this.speaker.hush();
+    this.held = true;
+    this.#tell("change");
+  }
+
+  #resume(ours) {
+    if (ours) this.#lift();
+    this.held = false;
+    this.#tell("change");
   }
 
   #stopped(response, ours) {

@@ -9,8 +9,8 @@ import pytest
 
 from tests.speech import recorded
 from voxrtc.bench.echo import hear
-from voxrtc.bench.room import Floats, another_voice, as_loud, leaked
-from voxrtc.bench.turns import sentences
+from voxrtc.bench.room import FLOOR, Floats, another_voice, as_loud, leaked
+from voxrtc.bench.turns import sentences, silence
 from voxrtc.chat.echo import EchoGuard, guarded
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.rtc.microphone import BLOCK, RATE
@@ -42,21 +42,48 @@ def test_without_the_guard_it_would(decibels: int) -> None:
     assert onsets(leaked(ours(), decibels, 0.15), ours(), None)
 
 
+@pytest.mark.parametrize("decibels", [-20, -10, 0])
+def test_not_even_at_the_first_word_of_a_call(decibels: int) -> None:
+    """When nothing is known of the room."""
+    for number, sentence in enumerate(sentences()[:12:3]):
+        spoken = np.concatenate([silence(1), sentence.sound, silence(0.5)]).astype(np.float32) / 32768
+        assert onsets(leaked(spoken, decibels, 0.05 + 0.1 * number, seed=number), spoken, EchoGuard()) == []
+
+
+def test_who_turns_the_loudspeaker_up_does_not_make_a_person_of_us() -> None:
+    microphone = leaked(ours(), -10, 0.15)
+    turned = np.interp(np.arange(len(ours())) / RATE, [6.0, 7.0], [-30.0, 0.0])  # dB; by hand
+    assert onsets(microphone * 10 ** (turned / 20).astype(np.float32), ours(), EchoGuard()) == []
+
+
+def person(within: float) -> Floats:
+    """Somebody else, who begins at once and is as loud at the microphone as we are at the loudspeaker."""
+    speech = as_loud(another_voice(recorded("stop") / np.float32(32768)), ours())
+    return speech[np.flatnonzero(np.abs(speech) > 0.1 * np.abs(speech).max())[0] :][: round(within * RATE)]
+
+
 @pytest.mark.parametrize(("decibels", "within"), [(-20, 0.25), (-10, 0.3)])
 def test_a_person_interrupts_over_it(decibels: int, within: float) -> None:
-    """As loud at the microphone as we are at the loudspeaker; each time, and soon."""
-    person = as_loud(another_voice(recorded("stop") / np.float32(32768)), ours())
-    person = person[np.flatnonzero(np.abs(person) > 0.1 * np.abs(person).max())[0] :]
+    """Each time, and soon."""
     took = []
     for place in PLACES:
-        at = round(place * RATE)
-        microphone = leaked(ours(), decibels, 0.15)[: at + 2 * RATE]
-        microphone[at:] += person[: 2 * RATE][: len(microphone) - at]
+        at, said = round(place * RATE), person(2.0)
+        microphone = leaked(ours(), decibels, 0.15)[: at + len(said)]
+        microphone[at:] += said[: len(microphone) - at]
         found = onsets(microphone, ours(), EchoGuard())
         assert found and found[0] >= place
         took.append(found[0] - place)
     print(f"double talk, {decibels} dB: heard after {np.round(took, 2)} s")
     assert np.median(took) <= within
+
+
+def test_a_person_with_headphones_is_heard_as_soon_as_ever() -> None:
+    """There is no echo, so nothing that sets in can be one."""
+    for place in PLACES:
+        at, said = round(place * RATE), person(1.0)
+        microphone = FLOOR * np.random.default_rng(at).normal(size=at + len(said)).astype(np.float32)
+        microphone[at:] += said
+        assert onsets(microphone, ours(), EchoGuard()) == onsets(microphone, ours(), None)
 
 
 def test_without_sound_of_ours_everybody_is_heard() -> None:

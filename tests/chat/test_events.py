@@ -67,7 +67,10 @@ json_values = st.recursive(
 )
 
 
-@given(st.sampled_from(events.TYPES), st.dictionaries(st.sampled_from(["session", "item", "response", "id", "t"]), json_values))
+FIELDS = ["session", "item", "response", "id", "t", "audio", "item_id", "content_index", "audio_end_ms", "response_id"]
+
+
+@given(st.sampled_from(events.TYPES), st.dictionaries(st.sampled_from(FIELDS), json_values))
 def test_any_json_is_an_event_or_a_mistake(type: str, fields: dict[str, object]) -> None:
     try:
         event = events.parse(json.dumps({**fields, "type": type}))

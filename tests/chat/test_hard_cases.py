@@ -135,6 +135,13 @@ def test_the_first_word_is_not_cut_off(models: Models, settings: TurnSettings) -
     assert heard.transcripts[0].lower().startswith("stop")
 
 
+@BOTH
+def test_who_was_muted_at_first_is_heard(models: Models, settings: TurnSettings) -> None:
+    """For 20 s (pipecat 2755)."""
+    heard = listen(recorded("boat"), settings, models, by_words, lead=20.0)
+    assert wer([SAID["boat"]], heard.transcripts) == 0
+
+
 def test_pauses_in_a_sentence_do_not_end_the_turn(models: Models) -> None:
     """Of 0.6 s, at words that something must follow: half a second of silence would have ended it."""
     book = next(each for each in sentences() if each.text.startswith("If it rains"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from tests.chat.test_media import ask, stats
 from tests.fake_chat import Answers
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_hearing import Hearing, loudness
-from voxrtc.chat.media import MediaServer
+from voxrtc.chat.media import MediaServer, serve
+from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.chat.reply import Replier, Said
 from voxrtc.chat.socket import MAX_EVENT
 from voxrtc.messages import Cancel, ClientEvent, HangUp, HungUp, Open, Opened, Refused, ServerEvent, Taken
@@ -219,3 +221,37 @@ async def test_leaving_cancels() -> None:
         await ask(client.media, HangUp(call="a"))
         await until(lambda: [each for each in client.tone.requests if isinstance(each, Cancel)])
         assert not client.media._peers
+
+
+# --- over ZeroMQ, as the web process has it ---
+
+
+async def test_the_web_process_has_a_session_until_the_media_process_dies(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/media"
+    media = MediaServer(tones(ToneTransport()), Hearing(), lambda: None, Settings())
+    serving = asyncio.ensure_future(serve(media, address))
+    client = MediaClient(address)
+    await asyncio.wait_for(client.ready(), 10)
+    told: list[str | None] = []
+    await client.open("a", {"model": "tone"}, told.append)
+    content = [{"type": "input_text", "text": "one two"}]
+    item = {"type": "message", "role": "user", "content": content}
+    await client.say("a", json.dumps({"type": "conversation.item.create", "item": item}))
+    await client.say("a", json.dumps({"type": "response.create"}))
+    await until(lambda: any(text and "response.done" in text for text in told))
+    types = [json.loads(text)["type"] for text in told if text]
+    assert types[0] == "session.created"
+    assert "response.output_audio.delta" in types
+    with pytest.raises(CallRefused) as refusal:
+        await client.open("b", {"model": "gpt-realtime"}, told.append)
+    assert refusal.value.code == "model_not_found"
+    with pytest.raises(CallRefused):
+        await client.say("b", "{}")
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    await until(lambda: told[-1] is None)
+    with pytest.raises(CallRefused) as refusal:
+        await client.say("a", "{}")
+    assert refusal.value.code == "media_lost"
+    await client.close()
+    await media.close()

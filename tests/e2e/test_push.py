@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
-from playwright.sync_api import Browser, Playwright
+from playwright.sync_api import Browser
 
 from tests.e2e import ear
 from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_calls import LONG
 from tests.e2e.test_devices import PLAYED
-from tests.e2e.test_talk import silence, talking, voice
-from tests.speech import SAID
+from tests.e2e.test_talk import STOP
+from tests.e2e.test_turns import MOUTH
+from tests.speech import SAID, recorded
 
 PUSHED = "document.querySelector('[name=talk]').dataset.on === 'true'"
 ANSWERING = {"audio": {"input": {"turn_detection": {"type": "server_vad", "create_response": True}}}}
@@ -46,23 +48,25 @@ def pushing(opened: Desk) -> Desk:
     return opened
 
 
-def test_what_is_said_while_the_button_is_held_is_a_turn(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
+def test_what_is_said_while_the_button_is_held_is_a_turn(desk: Desk) -> None:
     """Nobody else finds the turn's end: a long silence in it does not, and letting go far from the button does."""
-    said = [silence(0.5), voice("stop"), silence(1), voice("stop")]
-    with talking(playwright, server, tmp_path / "said.wav", *said) as desk:
-        push_to_talk(desk)
-        desk.page.locator("[name=talk]").hover()
-        desk.page.mouse.down()
-        desk.page.wait_for_function(PUSHED)
-        desk.page.mouse.move(5, 5)
-        desk.page.wait_for_timeout(sum(map(len, said)) / 48)
-        desk.page.mouse.up()
-        heard = desk.await_lines(1)
-        assert ear.wer([f"{SAID['stop']} {SAID['stop']}"], heard) <= 0.1, heard
-        assert not desk.page.evaluate("voxrtc.microphone.enabled")
-        sent = desk.page.evaluate("wire.types()")
-        assert sent == ["session.update", "input_audio_buffer.clear", "input_audio_buffer.commit"]
-        assert not desk.trouble
+    page = desk.page
+    page.evaluate(MOUTH)
+    page.evaluate("mouth.open()")
+    push_to_talk(desk)
+    page.locator("[name=talk]").hover()
+    page.mouse.down()
+    page.wait_for_function(PUSHED)
+    page.mouse.move(5, 5)
+    said = np.concatenate([recorded("stop")[:STOP], np.zeros(16_000, np.int16), recorded("stop")[STOP:]])
+    page.evaluate("pcm => mouth.say(pcm)", base64.b64encode(said.tobytes()).decode())
+    page.wait_for_timeout(len(said) / 16)
+    page.mouse.up()
+    heard = desk.await_lines(1)
+    assert ear.wer([SAID["stop"]], heard) <= 0.1, heard
+    assert not page.evaluate("voxrtc.microphone.enabled")
+    assert page.evaluate("wire.types()") == ["session.update", "input_audio_buffer.clear", "input_audio_buffer.commit"]
+    assert not desk.trouble
 
 
 def test_the_space_bar_interrupts_at_once_and_its_turn_is_answered(pushing: Desk) -> None:

@@ -19,12 +19,13 @@ from tests.e2e import ear
 from tests.e2e.conftest import chromium, running
 from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_calls import LONG
+from tests.e2e.test_turns import MOUTH
 from tests.fake_chat import chat_app
 from tests.serving import serving
 from tests.speech import SAID, recorded
 
-PERSON = (Path(__file__).parent / "person.js").read_text("utf-8")
 RATE = 48_000
+STOP = round(1.1 * 16_000)  # samples of "Stop, please."; what follows would be another turn
 SILENT_WITHIN = (200, 300)  # ms from the onset of speech, median and p95, on a quiet machine; Chromium's stages are in it
 BREATHLESS = " ".join(
     ["the river runs past the mill and under the bridge and on through the quiet fields to the sea where"] * 8
@@ -55,7 +56,7 @@ def talking(
 
 def test_what_is_said_is_written_down(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
     """Turn for turn, and word for word; words come before the turn is over."""
-    said = ["boat", "stop", "boat"]
+    said = ["boat", "book", "boat"]
     sound = [part for name in said for part in (silence(1.2), voice(name))]
     with talking(playwright, server, tmp_path / "said.wav", *sound) as desk:
         desk.talk()
@@ -86,26 +87,28 @@ def test_noise_is_not_taken_for_speech(playwright: Playwright, server: httpx.Cli
 
 def test_speech_silences_the_voice(page: Page, server: httpx.Client) -> None:
     """At once, each time; and the next sentence is heard again, from its first word on. `make interruptions` does 30."""
-    page.add_init_script(PERSON)
     desk = Desk(page, str(server.base_url))
+    page.evaluate(MOUTH)
+    page.evaluate("mouth.open()")
     desk.talk()
     page.wait_for_function("voxrtc.microphone && voxrtc.state === 'ready'")
     page.evaluate("recorder.listen()")
-    page.evaluate("([said, rate]) => person.learn(said, rate)", [base64.b64encode(voice("stop").tobytes()).decode(), RATE])
+    stop = recorded("stop")[:STOP]
+    pcm = base64.b64encode(stop.tobytes()).decode()
     pauses = np.random.default_rng(0).uniform(200, 1_500, INTERRUPTIONS)
     within = []
     for number, pause in enumerate(pauses):
         desk.speak(BREATHLESS)  # who breaks in on a pause proves nothing
         desk.await_sound()
         page.wait_for_timeout(pause)
-        page.evaluate("person.say()")
+        page.evaluate("pcm => mouth.say(pcm)", pcm)
         desk.await_state("ready")
         desk.await_lines(number + 1)
         within.append(page.evaluate("recorder.silencedWithin()"))
         assert desk.await_lines(number + 1, "voice")
     median, late = np.percentile(within, [50, 95])
     print(f"speech onset -> last audible sample: median {median:.0f}, p95 {late:.0f} ms;", *map(round, within))
-    assert max(within) < 1000 * len(voice("stop")) / RATE, "they had finished"
+    assert max(within) < 1000 * len(stop) / 16_000, "they had finished"
     assert INTERRUPTIONS < 20 or (median <= SILENT_WITHIN[0] and late <= SILENT_WITHIN[1]), within
     desk.talk()  # off: nobody interrupts any more
     heard = ear.transcribe(ear.prepare(*desk.hear(SAID["boat"])))
@@ -118,12 +121,11 @@ def test_a_held_voice_is_silent_at_once_and_goes_on_when_resumed(desk: Desk) -> 
     desk.speak(LONG)
     desk.await_sound()
     page.evaluate("window.speaking = voxrtc.lines.at(-1).id")
-    spoken_to = "wire.say({ type: 'input_audio_buffer.speech_started', item_id: 'mhmm' })"
-    assert page.evaluate(f"recorder.audibleAfter(() => {spoken_to}, 500)") <= 150
-    assert desk.state == "speaking"
-    page.evaluate("wire.say({ type: 'voxrtc.held', response_id: speaking })")
-    desk.take()
+    held = "wire.say({ type: 'voxrtc.held', response_id: speaking })"
+    assert page.evaluate(f"recorder.audibleAfter(() => {held}, 500)") <= 150
+    assert desk.state == "speaking" and page.get_by_text("Hearing you").is_visible()
     page.evaluate("wire.say({ type: 'voxrtc.resumed', response_id: speaking })")
+    desk.take()
     desk.await_sound()
     page.get_by_role("button", name="Stop").click()
 
@@ -146,7 +148,7 @@ def test_what_is_said_is_answered(playwright: Playwright, tmp_path: Path) -> Non
     """By a chat endpoint, in the voice; and somebody who breaks in is answered, too."""
     first = f"That is a good question, I think. {LONG}"
     app = chat_app(first, "Of course. What would you like to talk about?")
-    sound = [silence(1.5), voice("boat"), silence(7), voice("stop")]
+    sound = [silence(1.5), voice("boat"), silence(7), voice("book")]
     with serving(app) as (host, port):
         chat = {"VOXRTC_CHAT_URL": f"http://{host}:{port}/v1", "VOXRTC_CHAT_KEY": "secret", "VOXRTC_CHAT_MODEL": "small"}
         with (

@@ -96,7 +96,7 @@ def test_a_stream_can_be_cancelled_between_its_pieces() -> None:
             return jobs[-1]
 
     bench = Bench(model=Remembering())
-    bench.engine._prompts = Later()
+    bench.engine._prompts.executor = Later()
     bench.speak("a", TEXT)
     bench.run()
     assert len(jobs) == 2 and len(bench.codes["a"]) == 9, "one piece is spoken, the next not ready"

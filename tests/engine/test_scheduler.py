@@ -37,6 +37,7 @@ def snapshots(draw: st.DrawFn) -> list[StreamView]:
             made=pending + draw(st.integers(0, 5)),
             slack=draw(st.none() | st.floats(0, 60)),
             ahead=draw(st.floats(0, 60)),
+            starved=admitted and draw(st.booleans()),
             head_start=math.inf if admitted else draw(st.sampled_from([0.0, 60.0, math.inf])),
         )
         views.append(replace(view, complete=view.complete and not view.prefill_left))
@@ -61,7 +62,7 @@ def test_limits_hold_and_nobody_overtakes_at_the_door(policy: Policy, streams: l
     running = {name for name, _ in plan.prefill} | set(plan.decode) | {name for name, _ in plan.detokenize}
     assert all(by_id[name].admitted for name in running)
     assert not {name for name, _ in plan.prefill} & set(plan.decode)
-    assert not any(by_id[name].complete or by_id[name].prefill_left for name in plan.decode)
+    assert not any(by_id[name].complete or by_id[name].prefill_left or by_id[name].starved for name in plan.decode)
     assert all(count == by_id[name].pending and (count or by_id[name].complete) for name, count in plan.detokenize)
     assert not (busy and plan.detokenize)
 
@@ -101,9 +102,17 @@ def test_work_is_conserved(policy: Policy, streams: list[StreamView]) -> None:
     plan = policy(10.0, streams, MACHINE)
     for view in streams:
         ahead = view.ahead + view.pending / MACHINE.frame_rate
-        if view.admitted and not view.prefill_left and not view.complete and ahead < MACHINE.max_ahead:
+        if view.admitted and not (view.prefill_left or view.complete or view.starved) and ahead < MACHINE.max_ahead:
             assert view.id in plan.decode
     assert bool(plan.prefill) == any(view.admitted and view.prefill_left for view in streams)
+
+
+def test_who_waits_for_text_counts_at_the_door() -> None:
+    """It goes on at any moment."""
+    inside = [replace(VIEW, id=str(i), starved=True, slack=5.0) for i in range(2)]
+    queue = replace(VIEW, id="new", admitted=False)
+    assert not playout(1.0, [*inside, queue], SLOW).admit
+    assert playout(1.0, [inside[0], queue], SLOW).admit == ("new",)
 
 
 @all_policies

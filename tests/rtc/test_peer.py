@@ -96,6 +96,21 @@ async def test_messages_go_both_ways_and_wait_for_the_channel() -> None:
         assert ear.messages == ['{"type": "hello"}']
 
 
+async def test_who_speaks_before_the_channel_is_open_hears_of_it_after_the_greeting() -> None:
+    """Stock clients wait for `session.created`, whatever their microphone has brought by then."""
+    ear, browser = Ear(), Browser()
+    peer = Peer(configuration(""), ear)
+    ear.opened = lambda: peer.send('{"type":"greeting"}')  # type: ignore[method-assign]
+    peer.send('{"type":"early"}')
+    try:
+        await browser.accept(await peer.answer(await browser.offer()))
+        await browser.event("early")
+        assert [event["type"] for event in browser.events] == ["greeting", "early"]
+    finally:
+        await browser.close()
+        await peer.close()
+
+
 async def test_messages_that_wait_are_bounded() -> None:
     ear = Ear()
     peer = Peer(configuration(""), ear)

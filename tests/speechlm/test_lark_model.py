@@ -16,6 +16,7 @@ from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import InvalidRequest, Prompt, SpeechLM, Utterance
 from voxrtc.speechlm.lark.model import Lark, LarkStates
+from voxrtc.speechlm.lark.running import Script
 from voxrtc.speechlm.weights import WeightsError
 
 
@@ -42,7 +43,7 @@ def test_every_phoneme_ends_in_time_and_keeps_its_units() -> None:
     codes = np.array(bench.codes["a"])
     prompt = lark.preprocess(Utterance("Yes."))
     assert len(codes) <= prompt.max_frames
-    assert codes[:, 0].sum() == len(prompt.data), "the pointer passed every phoneme, then it stopped"
+    assert codes[:, 0].sum() == len(prompt.data.ids), "the pointer passed every phoneme, then it stopped"
     ends = np.flatnonzero(codes[:, 0])
     assert (np.diff(ends, prepend=-1) == lark.network.config.max_elapsed + 1).all()
     for start, end in zip(np.append(0, ends[:-1] + 1), ends, strict=True):
@@ -63,8 +64,8 @@ def test_states_of_a_slot_start_afresh(lark: SpeechLM) -> None:
 def test_steps_after_a_longest_sentences_last_frame_do_no_harm(lark: SpeechLM) -> None:
     """A device that is a step ahead runs them, and their frames are dropped. The pointer stays where its window is a window."""
     assert isinstance(lark, Lark)
-    worker, ids = Worker(lark, slots=1), torch.ones(lark.max_phonemes, dtype=torch.long)
-    worker.admit(0, Prompt(len(ids) + 1, 9, ids), Sampling(), seed=0, step=0)
+    worker, ids = Worker(lark, slots=1), (1,) * lark.max_phonemes
+    worker.admit(0, Prompt(len(ids) + 1, 9, Script(ids)), Sampling(), seed=0, step=0)
     worker.launch([Task(0, 0, len(ids) + 1, samples=True)])
     worker.states.pointer[0], worker.states.elapsed[0] = len(ids) - 1, lark.network.config.max_elapsed
     for position in range(len(ids) + 1, len(ids) + 4):

@@ -103,13 +103,14 @@ def key(utterance: str) -> Key:
 
 
 class Ears:
-    """A `Transcriber` on the clock of the sound: what it says comes as late as it takes."""
+    """A `Transcriber` on the clock of the sound: what it says comes as late as it takes. It looks at pauses alone."""
 
     def __init__(self, models: Models, judge: Judge) -> None:
         self._models, self._judge = models, judge
         self._queue = HearingQueue()
         self._readers: dict[Key, Reader] = {}
         self._due: list[tuple[float, Callable[[], None]]] = []
+        self._wanted = False
         self._free = 0.0
         self.now = 0.0
 
@@ -123,6 +124,7 @@ class Ears:
 
     def look(self, utterance: str) -> None:
         self._queue.want(key(utterance))
+        self._wanted = True
         self._read_wanted()
 
     def finish(self, utterance: str, speech: int) -> None:
@@ -136,20 +138,20 @@ class Ears:
 
     def _read_wanted(self) -> None:
         """One look at a time; who pauses meanwhile is looked at afterwards, once."""
-        if self._free <= self.now and self._queue.wait(self.now) == 0:
+        if self._wanted and self._free <= self.now:
             self._read()
 
     def _read(self) -> None:
         utterance = self._queue.next(self.now)
         assert utterance
-        wanted, utterance.wanted = utterance.wanted, False
+        utterance.wanted = self._wanted = False
         before, begin = utterance.settled
         look, reader, heard = self._models.look(bytes(utterance.pcm[begin:])), self._readers[utterance.key], len(utterance.pcm)
         words = f"{before} {look.words}".strip()
         if utterance.finished:
             return self._later(look.took, partial(reader.transcript, words))
-        self._queue.looked(utterance, heard, words, look.took, self.now, paused=wanted)
-        self._later(look.took, partial(reader.hypothesis, words, heard, self._judge(look) if wanted else None))
+        self._queue.looked(utterance, heard, words, look.took, self.now, paused=True)
+        self._later(look.took, partial(reader.hypothesis, words, heard, self._judge(look)))
 
     def advance(self, seconds: float) -> None:
         """The sound goes on; what is due by then is told."""

@@ -20,9 +20,11 @@ HOP, WINDOW = RATE // 100, RATE // 50  # samples: a spectrum of 20 ms every 10 m
 COMPARED = 20  # spectra that are compared at a time: 0.2 s
 DELAYS = 60  # spectra by which the echo may be late, way there and back and the browser's buffer together
 ALIKE = 0.8  # correlation of what is surely an echo
+LOUD, VERY_ALIKE = 6.0, 0.92  # times as loud as usual, an echo must be so much alike: where there was none, there is none
 STILL_ALIKE = 0.65  # at the delay that an echo had before
 NEAR = 3  # spectra by which that delay is off
 LEARNED = 0.05  # of the level of the next block, towards what is usual while we speak
+ENOUGH = 20  # blocks that tell what is usual
 SPEECH = 0.2  # probability below which nobody cares
 LOUDNESS = 0.25  # power of power: quiet parts count, but less
 EDGES = np.geomspace(200, 5_000, 17)  # Hz, of the bands
@@ -44,6 +46,7 @@ class EchoGuard:
         self._silent = len(self._played)  # samples since we were last heard
         self._delay: int | None = None  # of the last sure echo
         self._usual = 0.0  # level of the microphone while we speak and nobody else does
+        self._learned = 0  # blocks that this is known from
         self._level = 0.0  # of its last block
 
     def played(self, frame: Samples | None) -> None:
@@ -73,9 +76,12 @@ class EchoGuard:
         if not self.possible:
             return False
         alike = _alike(_spectra(self._heard), _spectra(self._played))
-        if (best := float(alike.max())) >= ALIKE:
+        best, loud = float(alike.max()), self._learned >= ENOUGH and self._level > LOUD * self._usual
+        ours = best >= (VERY_ALIKE if loud else ALIKE)
+        if ours:
             self._delay = int(alike.argmax())
-        ours = best >= ALIKE or (self._delay is not None and self._is_echo_after(self._delay, alike))
+        elif self._delay is not None and not loud:
+            ours = self._is_echo_after(self._delay, alike)
         if ours:
             self.nobody()
         return ours
@@ -83,7 +89,8 @@ class EchoGuard:
     def nobody(self) -> None:
         """The last block of the microphone was no person's."""
         if self.possible:
-            self._usual += LEARNED * (self._level - self._usual)
+            self._learned += 1
+            self._usual += max(LEARNED, 1 / self._learned) * (self._level - self._usual)
 
     def _is_echo_after(self, delay: int, alike: Floats) -> bool:
         return alike[max(0, delay - NEAR) : delay + NEAR + 1].max() >= STILL_ALIKE or self._level < self._usual

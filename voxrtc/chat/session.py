@@ -128,7 +128,7 @@ class Session:
 
     @property
     def ending(self) -> bool:
-        return self._speaking.ending
+        return self.speaking.ending
 
     def resume(self) -> None:
         self.speaking.resume()

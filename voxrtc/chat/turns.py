@@ -27,9 +27,9 @@ class Patience:
 
 
 EAGERNESS: dict[Eagerness, Patience] = {
-    "low": Patience(0.4, 1.2, 3.0),
-    "medium": Patience(0.25, 0.8, 1.5),
-    "auto": Patience(0.25, 0.8, 1.5),
+    "low": Patience(0.5, 1.2, 3.0),
+    "medium": Patience(0.3, 0.8, 1.5),
+    "auto": Patience(0.3, 0.8, 1.5),
     "high": Patience(0.2, 0.5, 1.0),
 }
 

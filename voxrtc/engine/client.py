@@ -13,6 +13,7 @@ from voxrtc.messages import (
     Ended,
     EngineReply,
     EngineRequest,
+    Extend,
     Failed,
     Generate,
     GetModels,
@@ -102,6 +103,11 @@ class EngineClient:
             self._streams.pop(request.stream, None)
             if not over:
                 self._tell(Cancel(stream=request.stream))
+
+    def extend(self, stream: str, text: str, final: bool = False) -> None:
+        """More of the text of a stream that was begun without all of it. One that is over is left alone."""
+        if stream in self._streams:
+            self._tell(Extend(stream=stream, text=text, final=final))
 
     def cancel(self, stream: str) -> None:
         """Stop a stream; its `generate` ends quietly. Late chunks are dropped here."""

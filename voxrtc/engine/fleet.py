@@ -70,6 +70,11 @@ class Fleet:
         for client in self._clients.values():
             client.cancel(stream)
 
+    def extend(self, stream: str, text: str, final: bool = False) -> None:
+        """`EngineClient.extend`."""
+        for client in self._clients.values():
+            client.extend(stream, text, final)
+
     def report(self, playout: Playout) -> None:
         """`EngineClient.report`."""
         for client in self._clients.values():

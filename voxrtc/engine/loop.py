@@ -17,14 +17,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import Door, Stays
-from voxrtc.engine.imitations import Imitations
+from voxrtc.engine.prompts import Prompts
+from voxrtc.engine.running import Running
 from voxrtc.engine.scheduler import Policy, StepPlan, playout
 from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, machine, stats, view
 from voxrtc.engine.stream import Passage, Piece, State, Stream
@@ -37,6 +37,7 @@ from voxrtc.messages import (
     Ended,
     EngineReply,
     EngineRequest,
+    Extend,
     Failed,
     Generate,
     GetModels,
@@ -45,8 +46,7 @@ from voxrtc.messages import (
     Models,
     Playout,
 )
-from voxrtc.speechlm.alignment import sources
-from voxrtc.speechlm.base import InvalidRequest, Prompt, SpeechLM, Turn, Utterance, pcm16
+from voxrtc.speechlm.base import InvalidRequest, Prompt, Turn, pcm16
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +92,8 @@ class Engine:
         self._landed = -math.inf  # when the latest step was done
         self._detokenizing = False
         self._on_crash = on_crash
-        self._prompts, self._codec = executor("prompts"), executor("detokenizer")
-        self._imitations = Imitations(worker.model, executor("imitations"))
+        self._codec = executor("detokenizer")
+        self._prompts = Prompts(worker.model, self, executor, self._inbox.put)
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._stopping = False
 
@@ -125,9 +125,8 @@ class Engine:
         """End after the present step; streams are left as they are."""
         self._inbox.put(self._stop)
         self._thread.join()
-        self._prompts.shutdown(cancel_futures=True)
         self._codec.shutdown(cancel_futures=True)
-        self._imitations.stop()
+        self._prompts.stop()
 
     def submit(self, request: EngineRequest, reply: Reply) -> None:
         """Hand in a request. `reply` is called on the engine's thread and must not block."""
@@ -218,7 +217,7 @@ class Engine:
             if stream.piece is not piece or piece.complete:
                 continue
             if isinstance(result, Exception):
-                self._fail(stream, result)
+                self.failed(stream, result)
             elif result:
                 self._sampled(stream, piece, *result)
 
@@ -229,7 +228,7 @@ class Engine:
         stream.first_frame = stream.first_frame or stream.frame_times[-1]
         if piece.complete and piece.kept and stream.pieces:
             stream.remember(Turn(piece.text, torch.stack(piece.kept)), most=self.worker.model.cache.positions)
-            self._prepare(stream)
+            self._prompts.next(stream)
 
     # --- sound ---
 
@@ -259,7 +258,7 @@ class Engine:
             if stream.piece is not piece:
                 continue  # cancelled meanwhile: late sound is dropped
             if isinstance(samples, Exception):
-                self._fail(stream, samples)
+                self.failed(stream, samples)
                 continue
             assert piece is not None
             if len(samples):
@@ -286,6 +285,9 @@ class Engine:
         match request:
             case Generate():
                 self._begin(request, reply, at)
+            case Extend():
+                if stream := self.streams.get(request.stream):
+                    self._prompts.extend(stream, request)
             case Cancel():
                 if stream := self.streams.get(request.stream):
                     self._end(stream, State.CANCELLED, sum(when > at for when in stream.frame_times))
@@ -305,48 +307,31 @@ class Engine:
             return
         seed = request.sampling.seed
         stream = Stream(request, reply, at, random.getrandbits(62) if seed is None else seed)
+        stream.running = None if request.final else Running(request.text)
         self.streams[stream.id] = stream
-        if request.reference:
-            self._imitations.make(request.reference, lambda done: self._inbox.put(partial(self._imitated, stream, done)))
-        else:
-            self._prepare(stream)
+        self._prompts.begin(stream)
 
-    def _imitated(self, stream: Stream, done: Future[Any]) -> None:
-        if stream.over:
-            return
-        if error := done.exception():
-            self._fail(stream, error)
-            return
-        stream.imitation = done.result()
-        self._prepare(stream)
-
-    def _prepare(self, stream: Stream) -> None:
-        """Have the next piece's prompt made."""
-        model, request = self.worker.model, stream.request
-        rest, imitation = None if stream.pieces is None else deque(stream.pieces), stream.imitation
-        before = tuple(stream.spoken)
-
-        def make() -> tuple[deque[Passage], Passage, Prompt]:
-            passages = _passages(model, request.text) if rest is None else rest
-            passage = passages.popleft()
-            utterance = Utterance(passage.text, request.voice, imitation, before, passage.source)
-            return passages, passage, model.preprocess(utterance)
-
-        stream.preparing = True
-        job = self._prompts.submit(make)
-        job.add_done_callback(lambda done: self._inbox.put(partial(self._prepared, stream, done)))
-
-    def _prepared(self, stream: Stream, done: Future[tuple[deque[Passage], Passage, Prompt]]) -> None:
-        if stream.over:
-            return
-        stream.preparing = False
-        if error := done.exception():
-            self._fail(stream, error)
-            return
-        stream.pieces, stream.passage, stream.prepared = done.result()
+    def ready(self, stream: Stream, prompt: Prompt, passage: Passage) -> None:
+        """Its next piece can be admitted (`Prompts`)."""
+        stream.prepared, stream.passage = prompt, passage
         stream.prompt_ready = stream.prompt_ready or self.clock()
-        if self.worker.most_pages(stream.prepared) > self.worker.cache.pages:
-            self._fail(stream, InvalidRequest("This text needs more memory than the engine was given. Please shorten it."))
+        if self.worker.most_pages(prompt) > self.worker.cache.pages:
+            self.failed(stream, InvalidRequest("This text needs more memory than the engine was given. Please shorten it."))
+
+    def grown(self, stream: Stream, before: Prompt, prompt: Prompt) -> None:
+        """There is more of a piece (`Prompts`)."""
+        if stream.prepared is before:
+            stream.prepared = prompt
+        elif stream.piece and stream.piece.prompt is before:
+            stream.piece.grow(prompt)
+            self.worker.grow(stream.slot, prompt)
+
+    def exhausted(self, stream: Stream) -> None:
+        """Nothing follows of its text (`Prompts`)."""
+        if stream.prompt_ready:
+            self._end_if_spoken(stream)
+        else:
+            self.failed(stream, InvalidRequest("There is nothing to say in this text."))
 
     def _admit(self, stream: Stream) -> None:
         if stream.evicted:
@@ -357,25 +342,28 @@ class Engine:
         try:
             self.worker.admit(self._slots[-1], prompt, stream.request.sampling, stream.seed, stream.frames)
         except Exception as error:  # noqa: BLE001  a prompt that the model cannot take harms its own stream only
-            self._fail(stream, error)
+            self.failed(stream, error)
             return
         stream.slot, stream.prepared = self._slots.pop(), None
         model, passage = self.worker.model, stream.passage
         state = self.worker.detokenizer_state(stream.seed + stream.frames)
         kept: list[Tensor] | None = [] if model.remembers else None
-        words = Words(prompt.words, len(passage.source), model.frame_rate, stream.delivered, stream.said)
+        words = Words(prompt.words, prompt.characters, model.frame_rate, stream.delivered, passage.before)
         stream.piece = Piece(passage.text, prompt, state, words, prompt.known, kept=kept)
-        stream.said += len(passage.source)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
-        if stream.pieces and not model.remembers:
-            self._prepare(stream)
+        if not model.remembers:
+            self._prompts.next(stream)
 
     def _next_piece(self, stream: Stream) -> None:
         """The piece is spoken. What follows enters by the same door, ahead of all who came later."""
         assert stream.piece is not None
         self._leave(stream)
-        if not (stream.preparing or stream.prepared):
+        self._end_if_spoken(stream)
+
+    def _end_if_spoken(self, stream: Stream) -> None:
+        """Unless something of it is still to be said, or may come."""
+        if not (stream.piece or stream.preparing or stream.prepared or (stream.running and not stream.running.exhausted)):
             self._end(stream, State.DONE)
 
     def _leave(self, stream: Stream, failed: bool = False) -> None:
@@ -384,7 +372,7 @@ class Engine:
             self._slots.append(stream.slot)
             stream.piece, stream.slot, stream.evicted = None, -1, None
 
-    def _fail(self, stream: Stream, error: BaseException) -> None:
+    def failed(self, stream: Stream, error: BaseException) -> None:
         expected = isinstance(error, InvalidRequest)
         if not expected:
             log.error("stream %s failed", stream.id, exc_info=error)
@@ -406,9 +394,3 @@ class Engine:
             stream.reply(
                 Ended(stream=stream.id, reason=state.value, frames=stream.frames, frames_after_cancel=frames_after_cancel)
             )
-
-
-def _passages(model: SpeechLM, text: str) -> deque[Passage]:
-    """What the text's prompts are made of. Raises `InvalidRequest`."""
-    pieces = model.split(text)
-    return deque(map(Passage, pieces, sources(text, pieces)))

@@ -27,6 +27,7 @@ class StreamView:
     made: int  # frames sampled for the prompt at hand
     slack: float | None  # seconds of sound that the listener still has to play; None before the first
     evicted: bool = False  # preempted: it has its slot and can make sound of its pending frames, but its pages are elsewhere
+    starved: bool = False  # it has said all of its text that is there, and waits for more
     position: int = 0  # tokens in the cache
     held: int = 0  # cache pages
     ahead: float = 0.0  # of the slack, seconds that an interruption would waste; fewer for a listener that keeps what it gets
@@ -188,7 +189,7 @@ def _admit(queue: Sequence[StreamView], machine: Machine, pages: int, most: int 
     slots = machine.slots - sum(stream.admitted for stream in queue)
     admitted: list[str] = []
     for stream in queue:
-        back = stream.evicted and not stream.complete
+        back = stream.evicted and not (stream.complete or stream.starved)
         if stream.admitted and not back:
             continue
         if pages < stream.pages or (not back and (slots < 1 or most == 0)):
@@ -217,7 +218,7 @@ def _runs(stream: StreamView, machine: Machine) -> bool:
 
 def _could_run(stream: StreamView) -> bool:
     """It has a frame to make."""
-    return stream.admitted and not (stream.evicted or stream.prefill_left or stream.complete)
+    return stream.admitted and not (stream.evicted or stream.prefill_left or stream.complete or stream.starved)
 
 
 def _held(stream: StreamView, machine: Machine) -> int:
@@ -326,10 +327,11 @@ def _most_urgent(now: float, due: Sequence[StreamView], load: _Load, machine: Ma
 def _viable(queue: Sequence[StreamView], inside: Sequence[StreamView], machine: Machine) -> int:
     """How many more streams may enter such that all are served in time: model and detokenizer keep pace with playing.
 
-    Who already speaks was promised that, and gets in for its next piece whatever costs look like now.
+    One that waits for its text goes on at any moment, so it counts. Who already speaks was promised that, and gets in for its
+    next piece whatever costs look like now.
     """
     waiting = len(queue) - len(inside)
-    active, more = _active(inside, machine), 0
+    active, more = _active(inside, machine) + sum(s.starved and not s.evicted for s in inside), 0
     while more < waiting and _keeps_pace(active + more + 1, machine):
         more += 1
     promised = sum(not s.admitted and s.head_start == math.inf for s in queue)

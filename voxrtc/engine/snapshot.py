@@ -65,6 +65,7 @@ def view(stream: Stream, worker: Worker, now: float) -> StreamView:
         held=worker.cache.held(stream.slot) if piece else 0,
         prefill_left=piece.prefill_left if piece else 0,
         complete=piece.complete if piece else False,
+        starved=piece.starved if piece else False,
         pending=len(piece.pending) if piece else 0,
         made=piece.made if piece else 0,
         slack=stream.slack(now),

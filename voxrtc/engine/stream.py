@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.engine.kv_cache import Evicted
+from voxrtc.engine.running import Running
 from voxrtc.engine.words import Words
 from voxrtc.messages import EngineReply, Generate, Playout, Queued, Timing
 from voxrtc.speechlm.base import Prompt, Turn
@@ -37,6 +38,7 @@ class Passage:
 
     text: str
     source: str
+    before: int  # characters of the stream's text before its own
 
 
 @dataclass
@@ -62,6 +64,16 @@ class Piece:
     def asked_for_all(self) -> bool:
         """Steps for all its frames have begun, though not all may be done: the last prompt token's step gives the first."""
         return self.position >= self.prompt.length + self.prompt.max_frames - 1
+
+    @property
+    def starved(self) -> bool:
+        """Its text is used up, with the steps that are under way, and more will come."""
+        asked = max(0, self.position - self.prompt.length + 1)
+        return self.prompt.reach is not None and len(self.words.ends) + asked - self.made >= self.prompt.reach
+
+    def grow(self, prompt: Prompt) -> None:
+        """There is more of its text."""
+        self.prompt, self.words.words, self.words.characters = prompt, prompt.words, prompt.characters
 
     def add(self, frame: Tensor, last: bool, passes: int) -> None:
         """Take a sampled frame [width], with which so many units of the text end.
@@ -113,14 +125,14 @@ class Stream:
     imitation: Any = None  # of the recording that came with the request, made ready
     pieces: deque[Passage] | None = None  # not yet made into prompts; None: not yet split
     preparing: bool = False  # the next piece's prompt is being made
-    passage: Passage = Passage("", "")  # of the prepared piece
+    running: Running | None = None  # a text that is still being written
+    passage: Passage = Passage("", "", 0)  # of the prepared piece
     prepared: Prompt | None = None  # the next piece's prompt, waiting to be admitted
     piece: Piece | None = None  # the one that is in the engine, in `slot`
     spoken: list[Turn] = field(default_factory=list)  # the latest pieces, where the model remembers
     slot: int = -1
     evicted: Evicted | None = None  # what its pages held, while it is preempted
     clock: Clock = field(default_factory=Clock)
-    said: int = 0  # characters of its text that were made into pieces
     frames: int = 0  # over all pieces
     frame_times: deque[float] = field(default_factory=lambda: deque(maxlen=8))
     delivered: float = 0.0  # seconds of sound handed over

@@ -122,6 +122,10 @@ class Worker:
             self.cache.fill(slot, prompt.prefix.keys, prompt.prefix.values)
         self.sampling.set(slot, sampling, self.model.defaults, seed, step)
 
+    def grow(self, slot: int, prompt: Prompt) -> None:
+        """Put what became of a slot's prompt in its place, for the steps that begin from now on."""
+        self.model.grow(self.states, slot, prompt)
+
     def release(self, slot: int, failed: bool = False) -> None:
         """Take a slot's pages back."""
         self.cache.free(slot, scrub=failed)

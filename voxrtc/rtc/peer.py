@@ -148,9 +148,9 @@ class Peer:
         channel.on("message", self._message)
         channel.on("close", self._end)
         self._liveness.heard(time.monotonic())
+        self._listener.opened()  # its first word goes before what was to be told meanwhile
         while self._unsent:
             channel.send(self._unsent.popleft())
-        self._listener.opened()
 
     def _message(self, text: str | bytes) -> None:
         self._liveness.heard(time.monotonic())

@@ -75,6 +75,8 @@ class Prompt:
     data: Any
     prefix: Prefix | None = None
     words: tuple[Word, ...] = ()
+    reach: int | None = None  # None: it is whole
+    characters: int = 0
 
     @property
     def known(self) -> int:
@@ -193,6 +195,7 @@ class SpeechLM(ABC):
     detokenizer: Detokenizer
     device = HOST  # where weights, tables and what they give are
     dtype = torch.float32  # of the backbone, hence of the cache
+    runs = False  # whether text can come while it is spoken: `extend` and `grow`
     remembers = False  # whether a piece's prompt needs the stream's earlier `Turn`s, so that it waits until they are spoken
 
     @abstractmethod
@@ -203,12 +206,21 @@ class SpeechLM(ABC):
     def preprocess(self, utterance: Utterance) -> Prompt:
         """A piece -> its prompt. May be slow: runs off the step loop, on one thread. Raises `InvalidRequest`."""
 
+    def extend(self, prompt: Prompt | None, utterance: Utterance, final: bool) -> Prompt | None:
+        """As much of a text that is still being written as can be spoken now and fits one prompt; None: not a word.
+
+        `prompt` is what came of the beginning of this text, and the new one goes on where it ends; None for a further piece.
+        With `final` all of the text is there. It must not matter when which part of it came. Runs where `preprocess` does.
+        Raises `InvalidRequest`.
+        """
+        raise NotImplementedError
+
     def clone(self, clip: Clip) -> Any:
         """A recording -> what `Utterance.imitation` takes. May be slow, like `preprocess`. Raises `InvalidRequest`."""
         raise InvalidRequest("This model speaks with its own voices only. Please choose one of them.")
 
     def passes(self, frame: Tensor) -> int:
-        """How many units of its prompt's text end with a frame [width]; of models whose prompts have `words`."""
+        """How many units of its prompt's text end with a frame [width], at most one; of models whose prompts have `words`."""
         return 0
 
     @abstractmethod
@@ -218,6 +230,10 @@ class SpeechLM(ABC):
     @abstractmethod
     def admit(self, states: Any, slot: int, prompt: Prompt) -> None:
         """Put a prompt into a slot, over whatever was there."""
+
+    def grow(self, states: Any, slot: int, prompt: Prompt) -> None:
+        """Put what `extend` made of a slot's prompt in its place. What was spoken stays as it is."""
+        raise NotImplementedError
 
     @abstractmethod
     def forward(self, batch: Batch, states: Any) -> Tensor:

@@ -45,7 +45,7 @@ class DenseCache:
 def frames(lark: Lark, piece: str) -> Iterator[tuple[Tensor, bool]]:
     """The frames [codebooks] of a piece, greedily, each with whether it is the last."""
     network, prompt = lark.network, lark.preprocess(Utterance(piece))
-    ids, cache = prompt.data, DenseCache(lark.cache)
+    ids, cache = torch.tensor(prompt.data.ids), DenseCache(lark.cache)
     windows = network.windows(ids[None], torch.arange(len(ids))[None])[0]
     codes, pointer, elapsed = network.start_codes(), 0, 0
     x = torch.cat([network.prompt_inputs(ids), _input(network, codes, windows[pointer], elapsed)])

@@ -14,6 +14,7 @@ from voxrtc.speechlm.base import HOST, Batch, CacheShape, Frames, InvalidRequest
 from voxrtc.speechlm.lark import text
 from voxrtc.speechlm.lark.detokenizer import LarkDetokenizer
 from voxrtc.speechlm.lark.network import LarkConfig, LarkNetwork
+from voxrtc.speechlm.lark.running import Script, read_on
 from voxrtc.speechlm.layers.linear import pack
 from voxrtc.speechlm.weights import load_module, read_safetensors, tensors_under
 
@@ -35,9 +36,14 @@ class LarkStates:
 
 
 class Lark(SpeechLM):
-    """Phoneme prefix, then frames of seven codes until the pointer has passed the last phoneme."""
+    """Phoneme prefix, then frames of seven codes until the pointer has passed the last phoneme.
+
+    Of text that is still being written there is no prefix, as in half of its training, and the pointer stays where its window
+    of phonemes is known. So the frames do not depend on when the text came.
+    """
 
     frame_rate = 40.0
+    runs = True
     codebooks = 7
     voices = ("default",)
     max_phonemes = text.MAX_IDS
@@ -78,7 +84,15 @@ class Lark(SpeechLM):
         frames = min(room, len(ids) * (self.network.config.max_elapsed + 1))
         # The last prompt position is the first frame's input: its hidden state gives the first frame.
         words = text.words(piece, piece if utterance.source is None else utterance.source)
-        return Prompt(length=len(ids) + 1, max_frames=frames, data=torch.tensor(ids), words=words)
+        return Prompt(length=len(ids) + 1, max_frames=frames, data=Script(tuple(ids)), words=words)
+
+    def extend(self, prompt: Prompt | None, utterance: Utterance, final: bool) -> Prompt | None:
+        script = read_on(prompt.data if prompt else Script(), utterance.text, final)
+        reach = None if script.whole else len(script.ids) - self.network.config.window[1]
+        if not script.words or (reach is not None and reach < 1):
+            return None
+        frames = self.cache.positions - 1
+        return Prompt(1, frames, script, words=script.words, reach=reach, characters=script.characters)
 
     def passes(self, frame: Tensor) -> int:
         return int(frame[ADVANCE])
@@ -91,11 +105,15 @@ class Lark(SpeechLM):
         return LarkStates(phonemes, count, count.clone(), count.clone(), history)
 
     def admit(self, states: LarkStates, slot: int, prompt: Prompt) -> None:
-        ids = prompt.data
+        self.grow(states, slot, prompt)
+        states.pointer[slot], states.elapsed[slot] = 0, 0
+        states.history[slot] = -1
+
+    def grow(self, states: LarkStates, slot: int, prompt: Prompt) -> None:
+        ids = torch.tensor(prompt.data.ids)
         states.phonemes[slot] = -1
         states.phonemes[slot, self._margin : self._margin + len(ids)] = ids
-        states.length[slot], states.pointer[slot], states.elapsed[slot] = len(ids), 0, 0
-        states.history[slot] = -1
+        states.length[slot] = len(ids)
 
     def forward(self, batch: Batch, states: LarkStates) -> Tensor:
         if batch.frames_only:

@@ -109,19 +109,20 @@ def _superfluous(sound: str) -> set[int]:
 
 
 @lru_cache(maxsize=1024)
-def _read(piece: str) -> Reading:
+def reading(piece: str) -> Reading:
+    """How a piece that `split` made is said."""
     return reader().read(piece)
 
 
 def phonemize(piece: str) -> list[int]:
     """Phoneme ids (below PHONEMES, at most MAX_IDS) of a piece that `split` made."""
-    return list(_read(piece).ids)
+    return list(reading(piece).ids)
 
 
 def words(piece: str, source: str) -> tuple[Word, ...]:
     """The words of `source`, which `piece` was made of, that have sounds: where in `phonemize(piece)`. What is silent after a
     word counts as said with it."""
-    read = _read(piece).words if source.strip() else ()
+    read = reading(piece).words if source.strip() else ()
     numbers = align(source, [word for word, _, _ in read])
     ends = [match.end() for match in re.finditer(r"\S+", source)]
     found: dict[int, Word] = {}
@@ -150,7 +151,7 @@ def _fit(sentence: str) -> list[str]:
     """The sentence, or its halves and theirs until each fits."""
     if not any(map(str.isalnum, sentence)):
         return []
-    if len(sentence) <= 2 * MAX_IDS and len(_read(sentence).ids) <= MAX_IDS:  # longer ones can't fit: no need to look
+    if len(sentence) <= 2 * MAX_IDS and len(reading(sentence).ids) <= MAX_IDS:  # longer ones can't fit: no need to look
         return [sentence]
     cut = _breath(sentence)
     first, rest = sentence[:cut].rstrip(), sentence[cut:].lstrip()

@@ -1,0 +1,147 @@
+"""A stream's text becomes prompts, a piece at a time, off the step loop: all at once, or as the text comes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from typing import Any, Protocol
+
+from voxrtc.engine.imitations import Imitations
+from voxrtc.engine.running import Running
+from voxrtc.engine.stream import Passage, Stream
+from voxrtc.messages import Extend
+from voxrtc.speechlm.alignment import sources
+from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
+
+Prepared = tuple[deque[Passage], Passage, Prompt]
+
+
+class Streams(Protocol):
+    """What is done with prompts; on the engine's thread, like all bookkeeping here."""
+
+    def ready(self, stream: Stream, prompt: Prompt, passage: Passage) -> None:
+        """A stream's next piece can be admitted."""
+
+    def grown(self, stream: Stream, before: Prompt, prompt: Prompt) -> None:
+        """There is more of a piece that can be admitted or was."""
+
+    def exhausted(self, stream: Stream) -> None:
+        """Nothing follows of a text that came bit by bit."""
+
+    def failed(self, stream: Stream, error: BaseException) -> None: ...
+
+
+class Prompts:
+    """Makes them on a thread of its own; `inbox` takes what is to happen on the engine's."""
+
+    def __init__(
+        self,
+        model: SpeechLM,
+        streams: Streams,
+        executor: Callable[[str], Executor],
+        inbox: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._model, self._streams, self._inbox = model, streams, inbox
+        self.executor = executor("prompts")
+        self._imitations = Imitations(model, executor("imitations"))
+
+    def stop(self) -> None:
+        self.executor.shutdown(cancel_futures=True)
+        self._imitations.stop()
+
+    def begin(self, stream: Stream) -> None:
+        """Have a new stream's first piece made ready."""
+        if stream.request.reference:
+            made = lambda done: self._inbox(partial(self._imitated, stream, done))  # noqa: E731
+            self._imitations.make(stream.request.reference, made)
+        else:
+            self.next(stream)
+
+    def next(self, stream: Stream) -> None:
+        """Have the next piece made ready, if there is one and the piece before it has been admitted."""
+        if stream.running:
+            self._read_on(stream, stream.running)
+        elif stream.pieces is None or stream.pieces:
+            self._prepare(stream)
+
+    def extend(self, stream: Stream, more: Extend) -> None:
+        """More of a text has come. What comes after its end is ignored."""
+        if stream.running and not stream.running.final:
+            stream.running.add(more.text, more.final)
+            self._read_on(stream, stream.running)
+
+    def _imitated(self, stream: Stream, done: Future[Any]) -> None:
+        if stream.over:
+            return
+        if error := done.exception():
+            self._streams.failed(stream, error)
+            return
+        stream.imitation = done.result()
+        self.next(stream)
+
+    # --- a text that is all there ---
+
+    def _prepare(self, stream: Stream) -> None:
+        model, request = self._model, stream.request
+        rest, imitation = None if stream.pieces is None else deque(stream.pieces), stream.imitation
+        before = tuple(stream.spoken)
+
+        def make() -> Prepared:
+            passages = _passages(model, request.text) if rest is None else rest
+            passage = passages.popleft()
+            utterance = Utterance(passage.text, request.voice, imitation, before, passage.source)
+            return passages, passage, replace(model.preprocess(utterance), characters=len(passage.source))
+
+        stream.preparing = True
+        job = self.executor.submit(make)
+        job.add_done_callback(lambda done: self._inbox(partial(self._prepared, stream, done)))
+
+    def _prepared(self, stream: Stream, done: Future[Prepared]) -> None:
+        if stream.over:
+            return
+        stream.preparing = False
+        if error := done.exception():
+            self._streams.failed(stream, error)
+            return
+        stream.pieces, passage, prompt = done.result()
+        self._streams.ready(stream, prompt, passage)
+
+    # --- a text that comes bit by bit ---
+
+    def _read_on(self, stream: Stream, running: Running) -> None:
+        """Have what came meanwhile read. A further piece waits until the one before it has been admitted."""
+        if stream.preparing or not running.news or (running.prompt is None and stream.prepared):
+            return
+        stream.preparing = True
+        utterance = Utterance(running.read(), stream.request.voice)
+        job = self.executor.submit(self._model.extend, running.prompt, utterance, running.final)
+        job.add_done_callback(lambda done: self._inbox(partial(self._extended, stream, running, running.final, done)))
+
+    def _extended(self, stream: Stream, running: Running, final: bool, done: Future[Prompt | None]) -> None:
+        if stream.over:
+            return
+        stream.preparing = False
+        if error := done.exception():
+            self._streams.failed(stream, error)
+            return
+        before, prompt = running.prompt, done.result()
+        if prompt is None:
+            running.exhausted = final
+            if final:
+                self._streams.exhausted(stream)
+        elif before is None:
+            self._streams.ready(stream, prompt, Passage("", "", running.taken))
+        else:
+            self._streams.grown(stream, before, prompt)
+        running.take(prompt)
+        self._read_on(stream, running)
+
+
+def _passages(model: SpeechLM, text: str) -> deque[Passage]:
+    """What the text's prompts are made of. Raises `InvalidRequest`."""
+    written = sources(text, pieces := model.split(text))
+    return deque(map(Passage, pieces, written, accumulate(map(len, written), initial=0)))
