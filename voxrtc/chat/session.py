@@ -21,7 +21,7 @@ from voxrtc.chat.formats import Blocks, describe
 from voxrtc.chat.input_buffer import InputBuffer
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
-from voxrtc.chat.reply import Replier, ToolCall, in_clauses
+from voxrtc.chat.reply import Part, Replier, as_it_comes, in_clauses
 from voxrtc.chat.response import Response
 from voxrtc.chat.session_settings import Format, SessionSettings
 from voxrtc.chat.speaking import Line, Speaking
@@ -228,18 +228,18 @@ class Session:
             voice=choice.voice,
             priority=self.speaking.priority,
         )
-        parts = self._parts(wish.input, manner)
+        parts = self._parts(wish.input, manner, choice.model)
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
         self.speaking.start(Response(self.line.send, request, parts, outputs, wish.metadata))
 
-    def _parts(self, given: list[events.Item] | None, manner: Manner) -> AsyncGenerator[str | ToolCall, None]:
+    def _parts(self, given: list[events.Item] | None, manner: Manner, model: str) -> AsyncGenerator[Part, None]:
         """What to put out: given words, or a reply. To the response's own input, else to the conversation."""
         conversation = self._conversation if given is None else Conversation(map(self._given, range(len(given)), given))
         if given is not None and (words := conversation.given):
             return _once(words)
         if self._replier:
-            return _reply(self._replier, conversation, manner)
+            return _reply(self._replier, conversation, manner, self._engines.runs(model))
         if not (asked := conversation.asked):
             raise EventError("nothing_to_say", "There is no user message to speak: create an item with input_text.")
         return _once(asked)
@@ -267,16 +267,20 @@ class Session:
         }
 
 
-async def _once(text: str) -> AsyncGenerator[str | ToolCall, None]:
+async def _once(text: str) -> AsyncGenerator[Part, None]:
     yield text
 
 
-async def _reply(replier: Replier, conversation: Conversation, manner: Manner) -> AsyncGenerator[str | ToolCall, None]:
-    """The reply to a conversation, once all that was said in it is written down. Raises `ReplyFailed`, `EventError`."""
+async def _reply(replier: Replier, conversation: Conversation, manner: Manner, runs: bool) -> AsyncGenerator[Part, None]:
+    """The reply to a conversation, once all that was said in it is written down; as it comes for a model that `runs`.
+
+    Raises `ReplyFailed`, `EventError`.
+    """
     await conversation.settled()
     if conversation.silent:
         raise EventError("nothing_to_say", "There were no words in what was said, so there is nothing to answer.")
     deltas = replier.reply(manner.ask(conversation.messages()))
-    async with aclosing(deltas if manner.modality == "text" else in_clauses(deltas)) as parts:
+    spoken = as_it_comes if runs else in_clauses
+    async with aclosing(deltas if manner.modality == "text" else spoken(deltas)) as parts:
         async for part in parts:
             yield part
