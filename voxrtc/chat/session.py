@@ -228,7 +228,7 @@ class Session:
             voice=choice.voice,
             priority=self.speaking.priority,
         )
-        parts = answer(wish.input, self._conversation, self._replier, manner)
+        parts = answer(wish.input, self._conversation, self._replier, manner, runs=self._engines.runs(choice.model))
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
         self.speaking.start(Response(self.line.send, request, parts, outputs, wish.metadata))
