@@ -7,7 +7,7 @@ import math
 import re
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
@@ -17,6 +17,7 @@ from voxrtc.messages import (
     Ended,
     EngineReply,
     EngineRequest,
+    Extend,
     Failed,
     Generate,
     GetModels,
@@ -92,6 +93,7 @@ class ToneTransport:
         self.speed, self.info, self.lost, self.places, self.aligned = speed, info, False, 0, False
         self.requests: list[EngineRequest] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.texts: dict[str, asyncio.Queue[Extend]] = {}  # what is still to come, of streams whose text runs
 
     def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None:
         self.on_reply, self.on_lost = on_reply, on_lost
@@ -115,7 +117,10 @@ class ToneTransport:
         self.requests.append(request)
         match request:
             case Generate():
+                self.texts[request.stream] = asyncio.Queue()
                 self.tasks[request.stream] = asyncio.get_running_loop().create_task(self._speak(request))
+            case Extend():
+                self.texts[request.stream].put_nowait(request)
             case Cancel() if task := self.tasks.pop(request.stream, None):
                 task.cancel()
             case Watch():
@@ -162,8 +167,8 @@ class ToneTransport:
         timing = Timing(
             accepted=request.accepted, received=now, prompt_ready=now, first_step=now, first_frame=now, first_chunk=now
         )
-        ends = [word.end() for word in re.finditer(r"\S+", request.text)]
-        for index, end in enumerate(ends):
+        index = -1
+        async for index, end in self._words(request):
             await asyncio.sleep(0.1 / self.speed if self.speed else 0)
             pcm = array("h", (int(12_000 * math.sin(2 * math.pi * 440 * (index * 2400 + i) / 24_000)) for i in range(2400)))
             self.on_reply(
@@ -176,7 +181,20 @@ class ToneTransport:
                     spoken=[Spoken(begin=0.1 * index, end=0.1 * (index + 1), characters=end)] if self.aligned else [],
                 )
             )
-        self.on_reply(Ended(stream=request.stream, reason="done", frames=4 * len(ends)))
+        self.on_reply(Ended(stream=request.stream, reason="done", frames=4 * (index + 1)))
+
+    async def _words(self, request: Generate) -> AsyncGenerator[tuple[int, int], None]:
+        """Where each word ends, as soon as it is known."""
+        text, final, count = request.text, request.final, 0
+        while True:
+            ends = [word.end() for word in re.finditer(r"\S+" if final else r"\S+(?=\s)", text)]
+            for end in ends[count:]:
+                yield count, end
+                count += 1
+            if final:
+                return
+            more = await self.texts[request.stream].get()
+            text, final = text + more.text, more.final
 
     async def close(self) -> None:
         for task in self.tasks.values():

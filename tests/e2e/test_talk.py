@@ -166,7 +166,7 @@ def test_what_is_said_is_answered(playwright: Playwright, tmp_path: Path) -> Non
     assert heard.startswith("That is a good question")
     assert "what would you like to talk about" in heard.lower()
     print(f"end of speech -> first audible sample of the answer: {within:.0f} ms")
-    assert 500 < within < 3_000  # the silence that ends a turn is in it
+    assert 300 < within < 3_000  # some silence, to know that the turn is over, is in it
     _, second = app.state.asked
     roles = [message["role"] for message in second["messages"]]
     assert roles == ["system", "user", "assistant", "user"]

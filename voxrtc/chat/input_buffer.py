@@ -141,7 +141,7 @@ class InputBuffer:
     def describe(self, answered: bool) -> dict[str, Any]:
         """The `audio.input` of a session object. `answered`: there is somebody who could."""
         detection = self._describe(self.settings, answered) if self.settings else None
-        return {"turn_detection": detection, "transcription": {"model": "moonshine-tiny", "language": "en"}}
+        return {"turn_detection": detection, "transcription": self._transcriber.about}
 
     @staticmethod
     def _describe(settings: TurnSettings, answered: bool) -> dict[str, Any]:

@@ -59,6 +59,15 @@ class NamedTool(msgspec.Struct, frozen=True):
     name: str
 
 
+class Delta(msgspec.Struct, frozen=True):
+    """The next bit of a text that is spoken while it comes."""
+
+    text: str
+
+
+Part = str | Delta | ToolCall  # of an answer: words that are spoken together, or bits of them
+
+
 class ReplyFailed(Exception):
     """There is no answer, or it broke off. For the person to read."""
 
@@ -74,7 +83,30 @@ class Replier(Protocol):
         """The next message of the assistant, bit by bit, and whole calls. Raises `ReplyFailed`, and `ReplyCut` at the end."""
 
 
-async def in_clauses(reply: AsyncGenerator[str | ToolCall, None]) -> AsyncGenerator[str | ToolCall, None]:
+async def as_it_comes(reply: AsyncGenerator[str | ToolCall, None]) -> AsyncGenerator[Part, None]:
+    """A reply for a voice that reads while it speaks, without the blanks around its text. Raises as `in_clauses`."""
+    blank, begun, empty, cut = "", False, True, False
+    async with aclosing(reply):
+        try:
+            async for part in reply:
+                if isinstance(part, ToolCall):
+                    blank, begun, empty = "", False, False
+                    yield part
+                elif text := (blank + part if begun else part.lstrip()):
+                    bare = text.rstrip()
+                    blank = text[len(bare) :]
+                    if bare:
+                        begun, empty = True, False
+                        yield Delta(bare)
+        except ReplyCut:
+            cut = True
+    if empty:
+        raise ReplyFailed("The answer was without a word.")
+    if cut:
+        raise ReplyCut
+
+
+async def in_clauses(reply: AsyncGenerator[str | ToolCall, None]) -> AsyncGenerator[Part, None]:
     """A reply whose text comes in the pieces that a voice can begin to speak, as soon as each is whole.
 
     Raises `ReplyFailed` when there is nothing in it, and what the reply raises.

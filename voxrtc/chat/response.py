@@ -14,7 +14,7 @@ import msgspec
 from voxrtc.chat import events
 from voxrtc.chat.events import EventError
 from voxrtc.chat.outputs import Outputs
-from voxrtc.chat.reply import ReplyCut, ReplyFailed, ToolCall
+from voxrtc.chat.reply import Delta, Part, ReplyCut, ReplyFailed, ToolCall
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import Chunk, Generate, Playout, Queued, Timing
@@ -36,7 +36,7 @@ class Response:
         self,
         send: Callable[[str], None],
         request: Generate,
-        parts: AsyncGenerator[str | ToolCall, None],
+        parts: AsyncGenerator[Part, None],
         outputs: Outputs,
         metadata: dict[str, str] | None,
     ) -> None:
@@ -113,6 +113,10 @@ class Response:
     async def _speak(self, engines: Fleet, track: PlayoutTrack) -> None:
         async with aclosing(self._parts) as parts:
             async for part in parts:
+                if isinstance(part, Delta):
+                    part = await self._flow(part, engines, track)
+                if part is None:
+                    break
                 if isinstance(part, ToolCall):
                     self.outputs.call(part)
                 elif self.outputs.modality == "text":
@@ -122,7 +126,32 @@ class Response:
         if self._utterance:
             await self._utterance.finish()
 
-    def _next(self, text: str) -> Generate:
+    async def _flow(self, first: Delta, engines: Fleet, track: PlayoutTrack) -> ToolCall | None:
+        """Speak a text while it comes, in one stream of the engine; returns what follows it."""
+        request = self._next(first.text, final=False)
+        rest = asyncio.create_task(self._feed(engines))
+        try:
+            await self._say(request, engines, track)
+            return await rest
+        finally:
+            rest.cancel()
+            await asyncio.gather(rest, return_exceptions=True)
+
+    async def _feed(self, engines: Fleet) -> ToolCall | None:
+        """Give the engine the rest of the text; what came of it is spoken, also where it breaks off."""
+        try:
+            async for part in self._parts:
+                if isinstance(part, ToolCall):
+                    return part
+                assert isinstance(part, Delta)
+                self.outputs.voiced.say(part.text)
+                self.outputs.say(part.text)
+                engines.extend(self._stream, part.text)
+            return None
+        finally:
+            engines.extend(self._stream, "", final=True)
+
+    def _next(self, text: str, final: bool = True) -> Generate:
         """The next piece's request. Those after the first belong to a stream that sounds: they go before strangers."""
         voiced, first = self.outputs.voiced, not self._stream
         delta = text if first else f" {text}"
@@ -132,7 +161,7 @@ class Response:
         self._stream = self.id if first else f"{self.id}.{self._before[1]}"
         priority = self._request.priority or not first
         return msgspec.structs.replace(
-            self._request, stream=self._stream, text=text, accepted=time.monotonic(), priority=priority
+            self._request, stream=self._stream, text=text, accepted=time.monotonic(), priority=priority, final=final
         )
 
     async def _say(self, request: Generate, engines: Fleet, track: PlayoutTrack) -> None:

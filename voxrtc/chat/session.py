@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from typing import Any
 
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events, items
+from voxrtc.chat.answer import answer
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.conversation import Conversation
 from voxrtc.chat.events import EventError
@@ -21,7 +21,7 @@ from voxrtc.chat.formats import Blocks, describe
 from voxrtc.chat.input_buffer import InputBuffer
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
-from voxrtc.chat.reply import Replier, ToolCall, in_clauses
+from voxrtc.chat.reply import Replier
 from voxrtc.chat.response import Response
 from voxrtc.chat.session_settings import Format, SessionSettings
 from voxrtc.chat.speaking import Line, Speaking
@@ -197,7 +197,7 @@ class Session:
             raise EventError("invalid_tool_call_id", message, "item.call_id")
         sound = [self._sound(content, number) for number, content in enumerate(event.item.content) if content.audio]
         self._tell_item(item, self._conversation.add(item, event.previous_item_id))
-        if isinstance(item, items.Message) and any(isinstance(part, items.Heard) and part.pending for part in item.content):
+        if any(not part.known.is_set() for part in items.heard(item)):
             self._input.transcribe(item.id, b"".join(sound), self._conversation.understood)
 
     def _sound(self, content: events.Content, number: int) -> bytes:
@@ -228,27 +228,10 @@ class Session:
             voice=choice.voice,
             priority=self.speaking.priority,
         )
-        parts = self._parts(wish.input, manner)
+        parts = answer(wish.input, self._conversation, self._replier, manner, runs=self._engines.runs(choice.model))
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
         self.speaking.start(Response(self.line.send, request, parts, outputs, wish.metadata))
-
-    def _parts(self, given: list[events.Item] | None, manner: Manner) -> AsyncGenerator[str | ToolCall, None]:
-        """What to put out: given words, or a reply. To the response's own input, else to the conversation."""
-        conversation = self._conversation if given is None else Conversation(map(self._given, range(len(given)), given))
-        if given is not None and (words := conversation.given):
-            return _once(words)
-        if self._replier:
-            return _reply(self._replier, conversation, manner)
-        if not (asked := conversation.asked):
-            raise EventError("nothing_to_say", "There is no user message to speak: create an item with input_text.")
-        return _once(asked)
-
-    def _given(self, number: int, item: events.Item) -> items.Item:
-        """An item of a response's own input, which may be one of the conversation's."""
-        if item.type == "item_reference":
-            return self._conversation.find(item.id or "", f"response.input[{number}].id")
-        return items.read(item, f"response.input[{number}]")
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -265,18 +248,3 @@ class Session:
                 "output": {"format": describe(self.output_format), "voice": self._choice.voice},
             },
         }
-
-
-async def _once(text: str) -> AsyncGenerator[str | ToolCall, None]:
-    yield text
-
-
-async def _reply(replier: Replier, conversation: Conversation, manner: Manner) -> AsyncGenerator[str | ToolCall, None]:
-    """The reply to a conversation, once all that was said in it is written down. Raises `ReplyFailed`, `EventError`."""
-    await conversation.settled()
-    if conversation.silent:
-        raise EventError("nothing_to_say", "There were no words in what was said, so there is nothing to answer.")
-    deltas = replier.reply(manner.ask(conversation.messages()))
-    async with aclosing(deltas if manner.modality == "text" else in_clauses(deltas)) as parts:
-        async for part in parts:
-            yield part

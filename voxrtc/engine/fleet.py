@@ -59,6 +59,10 @@ class Fleet:
         """The models that are ready, or were until their engines died and are being restarted; the default one first."""
         return [client.info for client in self._clients.values() if client.info]
 
+    def runs(self, model: str) -> bool:
+        """A model takes text while it speaks, as far as is known."""
+        return any(info.running for info in self.known if info.name == model)
+
     async def generate(self, request: Generate) -> AsyncGenerator[Queued | Chunk, None]:
         """`EngineClient.generate` by the engine of `request.model`. Raises `StreamFailed`."""
         async with contextlib.aclosing(self._engine_for(request.model).generate(request)) as replies:
