@@ -130,13 +130,19 @@ async def test_leaving_stops_it(tmp_path: Path) -> None:
         assert steps < 100
 
 
+async def test_one_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxrtc.llm.client.START_WITHIN", 0.05)
+    client = CompletionClient(f"ipc://{tmp_path}/nobody")
+    with pytest.raises(CompletionFailed, match="does not start"):
+        await answer(client, "hello")
+    await client.close()
+
+
 @pytest.mark.slow
 async def test_a_process_that_dies_is_told_and_found_again(tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/chat"
     command = [sys.executable, "-m", "voxrtc.llm.process", "--listen", address]
     client = CompletionClient(address)
-    with pytest.raises(CompletionFailed, match="being restarted"):
-        await answer(client, "hello")
     with subprocess.Popen(command, cwd=ROOT, env=os.environ, stdin=subprocess.PIPE) as process:
         await connected(client)
         early = asyncio.ensure_future(answer(client, "hello"))
