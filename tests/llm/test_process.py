@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -143,7 +142,7 @@ async def test_a_process_that_dies_is_told_and_found_again(tmp_path: Path) -> No
     address = f"ipc://{tmp_path}/chat"
     command = [sys.executable, "-m", "voxrtc.llm.process", "--listen", address]
     client = CompletionClient(address)
-    with subprocess.Popen(command, cwd=ROOT, env=os.environ, stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True) as process:
         await connected(client)
         early = asyncio.ensure_future(answer(client, "hello"))
         await asyncio.sleep(0)
@@ -151,7 +150,7 @@ async def test_a_process_that_dies_is_told_and_found_again(tmp_path: Path) -> No
         with pytest.raises(CompletionFailed, match="being restarted"):
             await early
     assert client.progress.state == "loading"
-    with subprocess.Popen(command, cwd=ROOT, env=os.environ, stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True) as process:
         await state(client, "ready")
         assert "Paris" in await answer(client, "What is the capital of France?")
         assert process.stdin
