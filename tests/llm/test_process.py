@@ -21,7 +21,7 @@ from voxrtc.llm.writer import WAITING, Writer
 from voxrtc.messages import CompletionRequest, Progress
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @asynccontextmanager
