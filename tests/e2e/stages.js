@@ -22,6 +22,7 @@
         clause: first_of("response.output_audio_transcript.delta"),
         sent: first_of("output_audio_buffer.started"),
         heard: first - end,
+        dry: events.filter(({ 1: event }) => event.type === "voxrtc.playout").reduce((sum, [, event]) => sum + event.underruns, 0),
         chunk: reply && reply.queue + reply.prompt + reply.first_frame + reply.first_chunk,
       };
     },

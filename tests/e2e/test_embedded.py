@@ -20,7 +20,7 @@ from playwright.sync_api import Browser
 from tests.e2e import ear
 from tests.e2e.conftest import running
 from tests.e2e.desk import Desk, open_window
-from tests.e2e.test_talk import PERSON, RATE
+from tests.e2e.test_turns import MOUTH
 
 STAGES = (Path(__file__).parent / "stages.js").read_text("utf-8")
 TURNS = int(os.environ.get("VOXRTC_TURNS", "2"))
@@ -31,20 +31,20 @@ WAY = ("turn", "transcript", "clause", "sent", "heard")
 def ask_with(desk: Desk, server: httpx.Client, text: str) -> None:
     """Somebody asks aloud, in Lark's voice."""
     sound = server.post("/v1/audio/speech", json={"model": "lark", "input": text, "response_format": "wav"}).content
-    samples, rate = soundfile.read(io.BytesIO(sound), dtype="float32")
-    said = np.ascontiguousarray(soxr.resample(samples, rate, RATE), np.float32)
-    desk.page.evaluate("([said, rate]) => person.learn(said, rate)", [base64.b64encode(said.tobytes()).decode(), RATE])
+    samples, rate = soundfile.read(io.BytesIO(sound), dtype="int16")
+    said = soxr.resample(samples, rate, 16_000)
     desk.take()
-    desk.page.evaluate("person.say()")
+    desk.page.evaluate("pcm => mouth.say(pcm)", base64.b64encode(said.tobytes()).decode())
 
 
 def test_a_spoken_question_is_answered_aloud(browser: Browser, tmp_path: Path) -> None:
     with running(tmp_path / "log.txt", VOXRTC_CHAT_LOCAL="smollm2-135m") as server:
         page = open_window(browser)
-        for script in (PERSON, STAGES):
+        for script in (MOUTH, STAGES):
             page.add_init_script(script)
         desk = Desk(page, str(server.base_url))
         page.get_by_text("a very small model").wait_for()
+        page.evaluate("mouth.open()")
         desk.talk()
         page.wait_for_function("voxrtc.microphone && voxrtc.state === 'ready'")
         page.evaluate("recorder.listen()")
@@ -63,6 +63,7 @@ def test_a_spoken_question_is_answered_aloud(browser: Browser, tmp_path: Path) -
     for way, question, (answer, _) in zip(ways, asked, heard, strict=True):
         print(" ".join(f"{name} {ms:.0f}" for name, ms in way.items()), "|", question, "->", answer)
     ends = {name: np.median([way[name] for way in ways]) for name in (*WAY, "chunk")}
+    assert not any(way["dry"] for way in ways), "the voice ran dry while the model was writing"
     print("median ms since the end of speech:", {name: round(ms) for name, ms in ends.items()})
     assert "Paris" in heard[0][0]
     assert ear.wer([answer for answer, _ in heard], [words for _, words in heard]) <= 0.2, heard
