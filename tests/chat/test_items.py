@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -224,6 +225,17 @@ async def test_a_spoken_item_that_the_client_makes_is_written_down() -> None:
     assert len(sound) / 32_000 == pytest.approx(0.64, abs=0.033)
     assert answers.asked[0][1:] == [Said("user", "hello there")]
     assert [error["param"] for error in stage.errors] == ["item.content[0].audio"]
+
+
+async def test_a_spoken_item_is_forgotten_when_its_client_leaves() -> None:
+    async with Stage() as stage:
+        content = [{"type": "input_audio", "audio": pcm(0.64)}]
+        stage.do("conversation.item.create", item={"type": "message", "role": "user", "content": content})
+        await asyncio.sleep(0)
+        stage.session.closed()
+        await until(lambda: stage.hearing.forgotten)
+        assert stage.hearing.forgotten == list(stage.hearing.sound)
+        assert not stage.hearing.finished
 
 
 # --- sound in events ---

@@ -6,9 +6,11 @@ itself, if it was typed; what the person says is then transcribed and no more.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from voxrtc.asr.client import Transcriber
@@ -17,7 +19,7 @@ from voxrtc.chat.answer import answer
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.conversation import Conversation
 from voxrtc.chat.events import EventError
-from voxrtc.chat.formats import Blocks, describe
+from voxrtc.chat.formats import Blocks, blocks_of, decode, describe
 from voxrtc.chat.input_buffer import InputBuffer
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
@@ -61,6 +63,7 @@ class Session:
         self._appended = Blocks(Format())  # by `input_audio_buffer.append`
         self.output_format = Format()  # of the sound in `response.output_audio.delta`
         self._id = events.new_id("sess")
+        self._tasks: set[asyncio.Task[None]] = set()
 
     # --- the peer's side (PeerListener) ---
 
@@ -101,6 +104,8 @@ class Session:
     def closed(self) -> None:
         self.speaking.close()
         self._input.drop()
+        for task in self._tasks:
+            task.cancel()
         self._over()
 
     def started(self, clock: Clock) -> None:
@@ -198,14 +203,13 @@ class Session:
         sound = [self._sound(content, number) for number, content in enumerate(event.item.content) if content.audio]
         self._tell_item(item, self._conversation.add(item, event.previous_item_id))
         if any(not part.known.is_set() for part in items.heard(item)):
-            self._input.transcribe(item.id, b"".join(sound), self._conversation.understood)
+            blocks = chain.from_iterable(blocks_of(samples, self.input_format) for samples in sound)
+            task = asyncio.ensure_future(self._input.transcribe(item.id, blocks, self._conversation.understood))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    def _sound(self, content: events.Content, number: int) -> bytes:
-        """What a client gives of an item's sound, as a transcriber wants it."""
-        blocks = Blocks(self.input_format)
-        return b"".join(
-            block.tobytes() for block in blocks.add(content.audio or "", f"item.content[{number}].audio") + blocks.rest()
-        )
+    def _sound(self, content: events.Content, number: int) -> Samples:
+        return decode(content.audio or "", self.input_format, f"item.content[{number}].audio")
 
     def _complain(self, error: EventError, cause: str | None = None) -> None:
         self.line.send(events.error(error.code, str(error), error.param, error.event_id or cause))
