@@ -7,23 +7,28 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-fast interruptions test-cuda test-parity golden bench lint clean
+.PHONY: run test test-fast soak interruptions test-cuda test-parity golden bench lint clean
 
 run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
 test: $(VENV)/.installed-dev browser stock-client
-	$(BIN)/python -m pytest tests -m "not e2e" -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests -m "not e2e and not soak" -n 2 --dist loadfile
 	$(BIN)/python -m pytest tests -m e2e
 
 test-fast: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests -m "not e2e and not slow"
+	$(BIN)/python -m pytest tests -m "not e2e and not slow and not soak"
 
 # How fast the voice is silent when somebody breaks in, 30 times in Chromium: three minutes. Before that, 55 times without a
 # browser: whether it speaks again each time, and whether the history is what an ear heard of it: two minutes
 interruptions: $(VENV)/.installed-dev browser
 	VOXRTC_INTERRUPTIONS=55 $(BIN)/python -m pytest tests/chat/test_many_interruptions.py -s
 	VOXRTC_INTERRUPTIONS=30 $(BIN)/python -m pytest tests/e2e/test_talk.py -k speech_silences -s
+
+# Four people talk and are silent for so long, and nothing grows
+MINUTES ?= 60
+soak: $(VENV)/.installed-dev
+	VOXRTC_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/soak -m soak -s
 
 # On a machine with a GPU, after `pip install -r requirements-cuda.txt` into the environment
 test-cuda: $(VENV)/.installed-dev

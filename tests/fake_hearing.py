@@ -11,6 +11,7 @@ class Hearing:
     None: the test gives it."""
 
     def __init__(self, answer: str | None = "hello there") -> None:
+        self.about = {"model": "fake", "language": "en"}
         self.answer = answer
         self.over = 0.5
         self.readers: dict[str, Reader] = {}

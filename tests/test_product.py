@@ -49,6 +49,16 @@ def children(of: int) -> set[int]:
     return {int(pid) for pid in Path(f"/proc/{of}/task/{of}/children").read_text().split()}
 
 
+def family_of(pid: int, size: int, within: float = 10.0) -> set[int]:
+    """Its children, as soon as there are so many."""
+    deadline = time.monotonic() + within
+    while len(family := children(pid)) < size:
+        assert time.monotonic() < deadline, family
+        time.sleep(0.02)
+    assert len(family) == size
+    return family
+
+
 def gone(pids: set[int], within: float = 10.0) -> bool:
     deadline = time.monotonic() + within
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
@@ -64,8 +74,7 @@ def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signa
     with started(tmp_path) as process:
         url = address(process)
         assert httpx.get(f"{url}/healthz").json()["status"] == "ok"
-        family = children(process.pid)
-        assert len(family) == 4, "media, speech to text, chat model and engine"
+        family = family_of(process.pid, 4)  # media, speech to text, engine, and at last the chat model
         process.send_signal(how)
         code = process.wait(15)
         assert gone(family)
@@ -116,6 +125,7 @@ def test_a_taken_port_is_told_in_a_sentence(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["--model", "parrot"], "There is no model “parrot”"),
+        (["--chat-local", "parrot"], "There is no model “parrot”"),
         (["--max-peers", "0"], "max_peers"),
         (["--max-waiting", "0"], "max_waiting"),  # every stream waits a moment: none would get in
         (["--colour", "red"], "--colour"),

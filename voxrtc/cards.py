@@ -41,15 +41,12 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     compute: float  # GFLOP a second of sound
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """All of a card."""
+class Files(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's files: the folder that they are in, and where what lacks is to be had."""
 
-    info: ModelInfo
-    folder: Path  # of its files
+    name: str  # the model's
+    folder: Path
     sources: list[Source]  # none for a model that comes with the program
-    needs: Needs | None
-    defaults: Sampling  # where they differ from the family's
-    suggested: Literal["", "cpu"]  # the machine on which a person is pointed to it
 
     @property
     def unfinished(self) -> Path:
@@ -64,7 +61,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         """Raise `CardError` where files of the model are not there."""
         if lacking := self.missing():
             names = ", ".join(f"{source.repo}: {', '.join(self._missing(source) or source.files)}" for source in lacking)
-            raise CardError(f"Files of “{self.info.name}” are not in {self.folder} ({names}). {self.way_to_get(lacking)}")
+            raise CardError(f"Files of “{self.name}” are not in {self.folder} ({names}). {self.way_to_get(lacking)}")
 
     def place(self, source: Source) -> Path:
         """The folder that files of `source` go into, by their names in the repository."""
@@ -86,6 +83,15 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         return shlex.join(["hf", "download", source.repo, *patterns, *place])
 
 
+class Card(Files, frozen=True, kw_only=True):
+    """All of a card."""
+
+    info: ModelInfo
+    needs: Needs | None
+    defaults: Sampling  # where they differ from the family's
+    suggested: Literal["", "cpu"]  # the machine on which a person is pointed to it
+
+
 def names(models: Path) -> list[str]:
     """The models that have a card in folder `models`."""
     return sorted(path.stem for path in models.glob("*.yaml"))
@@ -93,14 +99,13 @@ def names(models: Path) -> list[str]:
 
 def read_card(models: Path, name: str) -> Card:
     """The card `name` of folder `models`. Raises `CardError`."""
-    if name not in names(models):
-        raise CardError(f"There is no model “{name}” in {models}. Known: {', '.join(names(models)) or 'none'}.")
     try:
-        card: dict[str, Any] = yaml.safe_load((models / f"{name}.yaml").read_text("utf-8"))
+        card = _read(models, name)
         info = msgspec.convert(card, ModelInfo)
         if info.name != name:
             raise CardError(f"The card of “{name}” names another model, “{info.name}”: both must be the same.")
         return Card(
+            name=name,
             info=info,
             folder=models / card["path"],
             sources=msgspec.convert(card.get("sources", []), list[Source]),
@@ -110,3 +115,20 @@ def read_card(models: Path, name: str) -> Card:
         )
     except (KeyError, TypeError, yaml.YAMLError, msgspec.ValidationError) as wrong:
         raise CardError(f"The card of “{name}” is incomplete: {wrong}.") from wrong
+
+
+def read_files(models: Path, name: str) -> Files:
+    """The files of the model `name`, which has a card in folder `models` that says no more than that. Raises `CardError`."""
+    try:
+        card = _read(models, name)
+        return Files(name=name, folder=models / card["path"], sources=msgspec.convert(card["sources"], list[Source]))
+    except (KeyError, TypeError, yaml.YAMLError, msgspec.ValidationError) as wrong:
+        raise CardError(f"The card of “{name}” is incomplete: {wrong}.") from wrong
+
+
+def _read(models: Path, name: str) -> dict[str, Any]:
+    """What the card says. Raises `CardError` where there is none."""
+    if name not in names(models):
+        raise CardError(f"There is no model “{name}” in {models}. Known: {', '.join(names(models)) or 'none'}.")
+    card: dict[str, Any] = yaml.safe_load((models / f"{name}.yaml").read_text("utf-8"))
+    return card

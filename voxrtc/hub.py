@@ -22,7 +22,7 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
-from voxrtc.cards import Card, Source
+from voxrtc.cards import Files, Source
 
 HUB = "https://huggingface.co"
 ANSWER_WITHIN = 2.0  # seconds that the hub may take to say that it is there
@@ -60,7 +60,7 @@ class File:
         return self.part.stat().st_size if self.part.exists() else 0
 
 
-def fetch(card: Card, on_bytes: OnBytes, endpoint: str | None = None) -> None:
+def fetch(card: Files, on_bytes: OnBytes, endpoint: str | None = None) -> None:
     """Download what the card's sources lack. Raises `HubError`."""
     lacking = card.missing()
     with _errors_explained(card, lacking):
@@ -83,7 +83,7 @@ def _add(on_bytes: OnBytes, before: int, total: int, arrived: int) -> None:
     on_bytes(before + arrived, total)
 
 
-def _files(card: Card, source: Source, endpoint: str | None) -> Iterator[File]:
+def _files(card: Files, source: Source, endpoint: str | None) -> Iterator[File]:
     """The repository's files that the source names. Raises `HubError` when a name is of none."""
     from huggingface_hub import HfApi
 
@@ -93,7 +93,7 @@ def _files(card: Card, source: Source, endpoint: str | None) -> Iterator[File]:
         found = [sibling for sibling in repo.siblings if fnmatch(sibling.rfilename, pattern)]
         if not found:
             where = f"{source.repo} at revision {source.revision}"
-            raise HubError(f"There is no file {pattern} in {where}. Correct `files` in the card of “{card.info.name}”.")
+            raise HubError(f"There is no file {pattern} in {where}. Correct `files` in the card of “{card.name}”.")
         for sibling in found:
             name, sha256 = sibling.rfilename, sibling.lfs.sha256 if sibling.lfs else None
             if name.startswith("/") or ".." in name.split("/"):
@@ -101,16 +101,16 @@ def _files(card: Card, source: Source, endpoint: str | None) -> Iterator[File]:
             yield File(source.repo, repo.sha, name, sibling.size or 0, sha256, card.place(source) / name)
 
 
-def _check_space(card: Card, files: list[File]) -> None:
+def _check_space(card: Files, files: list[File]) -> None:
     place = next(folder for folder in (card.folder, *card.folder.parents) if folder.exists())
     needed, free = sum(file.size - file.arrived for file in files), shutil.disk_usage(place).free
     if needed > free:
         raise HubError(_no_space(card, f"{needed / 1e9:.2f} GB are needed, {free / 1e9:.2f} GB are free"))
 
 
-def _no_space(card: Card, figures: str) -> str:
+def _no_space(card: Files, figures: str) -> str:
     return (
-        f"There is too little space for “{card.info.name}” on the disk of {card.folder}: {figures}. "
+        f"There is too little space for “{card.name}” on the disk of {card.folder}: {figures}. "
         "Free some and load it again, or set another folder of models (--models)."
     )
 
@@ -172,7 +172,7 @@ def _whole(file: File) -> bool:
 
 
 @contextmanager
-def _errors_explained(card: Card, sources: list[Source]) -> Iterator[None]:
+def _errors_explained(card: Files, sources: list[Source]) -> Iterator[None]:
     """Everything that the hub, the network and the disk can do, as `HubError`."""
     from huggingface_hub import errors
 
@@ -185,11 +185,11 @@ def _errors_explained(card: Card, sources: list[Source]) -> Iterator[None]:
         if any(source.gated for source in sources):
             raise HubError(_gated(sources)) from wrong
         repos = ", ".join(source.repo for source in sources)
-        message = f"The hub has no repository {repos}, or hides it from you. Correct `repo` in the card of “{card.info.name}”"
+        message = f"The hub has no repository {repos}, or hides it from you. Correct `repo` in the card of “{card.name}”"
         raise HubError(f"{message}; if it is private, run `hf auth login`, or set HF_TOKEN.") from wrong
     except errors.RevisionNotFoundError as wrong:
         revisions = ", ".join(f"{source.revision} of {source.repo}" for source in sources)
-        raise HubError(f"The hub has no revision {revisions}. Correct `revision` in the card of “{card.info.name}”.") from wrong
+        raise HubError(f"The hub has no revision {revisions}. Correct `revision` in the card of “{card.name}”.") from wrong
     except errors.OfflineModeIsEnabled as wrong:
         message = "HF_HUB_OFFLINE is set, so nothing is downloaded. Unset it, or bring the files yourself."
         raise HubError(f"{message} {by_hand}") from wrong

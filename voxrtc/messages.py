@@ -454,12 +454,13 @@ class HungUp(Message):
 
 
 class MediaStats(Message):
-    """Peers that are connected now, and sums over all peers since the process started."""
+    """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started."""
 
     call: str
     peers: int
     calls: int
     underruns: int
+    tasks: int
 
 
 MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats

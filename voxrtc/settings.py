@@ -37,6 +37,10 @@ class Settings(BaseSettings):
     max_streams: int = Field(64, ge=1, description="streams the engine works on at a time; more wait")
     max_waiting: int = Field(64, ge=1, description="streams that may wait; more are refused")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")
+    hearing: Literal["moonshine", "whisper"] = Field(
+        "moonshine", description="speech to text: moonshine hears English; whisper is slower and wants faster-whisper installed"
+    )
+    whisper_model: str = Field("tiny.en", description="a size of Whisper (tiny, small.en, …), from the hub, or a folder")
     chat_url: str = Field(
         "", description="chat endpoint (OpenAI's API, up to /v1) that answers what people say; by default --chat-local does"
     )
@@ -44,8 +48,9 @@ class Settings(BaseSettings):
     chat_key: str = Field(
         "", description="its key; better from the environment, where other users of this machine do not see it"
     )
-    chat_local: Literal["smollm2-135m", "none"] = Field(
-        "smollm2-135m", description="the chat model on this machine that answers without an endpoint; none saves its memory"
+    chat_local: str = Field(
+        "smollm2-135m",
+        description="the chat model on this machine that answers without an endpoint: a card in models/chat; none: no model",
     )
     instructions: str = Field(
         "You are talking with somebody by voice. Answer in one or two short sentences, in plain spoken words.",
@@ -56,6 +61,18 @@ class Settings(BaseSettings):
     )
     ice_loopback: bool = Field(False, description="offer peers 127.0.0.1 only: for tests and benches on one machine")
     log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")
+
+    @property
+    def transcription(self) -> dict[str, str]:
+        """Speech to text as a session object tells it: the model, and the language if it has one only."""
+        model = "moonshine-tiny" if self.hearing == "moonshine" else f"whisper-{Path(self.whisper_model).name}"
+        english = self.hearing == "moonshine" or model.endswith(".en")
+        return {"model": model, "language": "en"} if english else {"model": model}
+
+    @property
+    def chat_models(self) -> Path:
+        """The folder of the chat models' cards."""
+        return ROOT / "models" / "chat"
 
     @property
     def embedded(self) -> bool:

@@ -17,7 +17,8 @@ from fastapi import APIRouter, FastAPI
 
 from voxrtc.api import replies
 from voxrtc.api.app import build_app
-from voxrtc.cards import Card, CardError, names, read_card
+from voxrtc.asr.whisper import NotInstalled, check_installed
+from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
@@ -38,8 +39,12 @@ def main(settings: Settings) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         models = _cards(settings)
+        if settings.embedded:
+            read_files(settings.chat_models, settings.chat_local)
+        if settings.hearing == "whisper":
+            check_installed()
         listener = _listen(settings)
-    except (CardError, OSError) as wrong:
+    except (CardError, NotInstalled, OSError) as wrong:
         sys.exit(str(wrong))
     # uvicorn raises the signal that ended it once more; as an exception it runs the way out past the children.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -72,7 +72,7 @@ const CAUSES = {
   },
   speaker_gone: {
     title: "This loudspeaker cannot be used",
-    advice: "Choose another one under Devices. Until then the system's choice is used.",
+    advice: "It may be switched off. Choose another one under Devices.",
   },
   reply_failed: {
     title: "No reply came",

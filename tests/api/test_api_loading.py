@@ -32,8 +32,8 @@ class Stock:
         needs = Needs(memory=1.5, stream=0.1, compute=3.0)
         parts = {"folder": folder, "defaults": Sampling()}
         cards = [
-            Card(info=TONE_MODEL, sources=[], needs=None, suggested="", **parts),
-            Card(info=BIRD, sources=[source], needs=needs, suggested="cpu", **parts),
+            Card(name=TONE_MODEL.name, info=TONE_MODEL, sources=[], needs=None, suggested="", **parts),
+            Card(name=BIRD.name, info=BIRD, sources=[source], needs=needs, suggested="cpu", **parts),
         ]
         self.app = build_app(self.engines, EchoMedia(), cards, lambda: "bird")
 

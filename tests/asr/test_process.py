@@ -58,7 +58,7 @@ class Notes:
 async def serving(transcribe: Callable[[bytes], str], folder: Path) -> AsyncIterator[HearingClient]:
     address = f"ipc://{folder}/hearing"
     server = asyncio.ensure_future(serve(transcribe, judge, address))
-    client = HearingClient(address)
+    client = HearingClient(address, {})
     await connected(client)
     yield client
     await client.close()
@@ -199,7 +199,7 @@ async def test_the_forgotten_is_not_told(tmp_path: Path) -> None:
 async def test_a_process_that_dies_is_told_and_found_again(tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/hearing"
     command = [sys.executable, "-m", "voxrtc.asr.process", "--listen", address]
-    client = HearingClient(address)
+    client = HearingClient(address, {})
     early, late, after = Notes(), Notes(), Notes()
     client.begin("early", early, b"ab")
     assert (await early.end()).startswith("transcriber_lost")

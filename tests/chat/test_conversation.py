@@ -108,7 +108,7 @@ def test_what_was_typed_and_not_answered() -> None:
     assert conversation.asked is None
     conversation.add(user("1", "first"))
     conversation.add(user("2", "second"))
-    conversation.add(Message("3", "user", [Heard("spoken", pending=False)]))
+    conversation.add(Message("3", "user", [Heard.as_told("spoken")]))
     assert conversation.asked == "second"
     conversation.add(Message("4", "assistant", [Text("There.")]))
     assert (conversation.asked, conversation.given) == (None, "There.")

@@ -135,6 +135,17 @@ async def test_without_words_a_short_sound_is_none_in_the_end() -> None:
         assert (await stage.event("voxrtc.playout"))["played_ms"] == pytest.approx(1000 * MADE, abs=1)
 
 
+async def test_a_client_that_plays_by_itself_is_told_at_once() -> None:
+    """Over a WebSocket we cannot be silent for it."""
+    async with Stage() as stage:
+        stage.paced = False
+        stage.say(LONG)
+        await until(lambda: stage.track.clock)
+        stage.hear(0.128)
+        assert stage.all("input_audio_buffer.speech_started")
+    assert "voxrtc.held" not in stage.types
+
+
 @pytest.mark.parametrize(("words", "answer"), [("Yes.", True), ("", False)])
 async def test_yes_to_our_last_words_is_an_answer(words: str, answer: bool) -> None:
     """Said a little early. A cough is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -143,11 +144,16 @@ async def test_a_response_may_stay_out_of_the_conversation() -> None:
         stage.do("response.create")
         await stage.event("response.done", 2)
         stage.do("response.create", response={"input": [{"type": "item_reference", "id": "gone"}]})
+        spoken = {"type": "message", "role": "user", "content": [{"type": "input_audio", "audio": pcm(0.1)}]}
+        stage.do("response.create", response={"input": [spoken]})
     assert answers.asked == [
         [Said("system", "Whisper."), Said("user", "first")],
         [Said("system", "Be brief."), Said("user", "first")],
     ]
-    assert [(error["code"], error["param"]) for error in stage.errors] == [("item_not_found", "response.input[0].id")]
+    assert [(error["code"], error["param"]) for error in stage.errors] == [
+        ("item_not_found", "response.input[0].id"),
+        ("invalid_value", "response.input[0].content"),
+    ]
 
 
 # --- transcripts ---
@@ -169,6 +175,23 @@ async def test_a_response_waits_for_the_transcript() -> None:
         await stage.event("output_audio_buffer.stopped")
     assert answers.asked[0][1:] == [Said("user", "good morning")]
     assert stage.errors == []
+
+
+async def test_an_item_that_is_referred_to_is_waited_for() -> None:
+    answers = Answers("Here I am.")
+    async with Stage(replier=answers) as stage:
+        manual(stage)
+        stage.hearing.answer = None
+        stage.hear(0.64)
+        stage.do("input_audio_buffer.commit")
+        given = [{"type": "item_reference", "id": stage.all("input_audio_buffer.committed")[0]["item_id"]}]
+        stage.do("response.create", response={"input": given})
+        await stage.event("response.created")
+        assert answers.asked == []
+        (reader,) = stage.hearing.readers.values()
+        reader.transcript("good morning")
+        await stage.event("response.done")
+    assert answers.asked[0][1:] == [Said("user", "good morning")]
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -202,6 +225,17 @@ async def test_a_spoken_item_that_the_client_makes_is_written_down() -> None:
     assert len(sound) / 32_000 == pytest.approx(0.64, abs=0.033)
     assert answers.asked[0][1:] == [Said("user", "hello there")]
     assert [error["param"] for error in stage.errors] == ["item.content[0].audio"]
+
+
+async def test_a_spoken_item_is_forgotten_when_its_client_leaves() -> None:
+    async with Stage() as stage:
+        content = [{"type": "input_audio", "audio": pcm(0.64)}]
+        stage.do("conversation.item.create", item={"type": "message", "role": "user", "content": content})
+        await asyncio.sleep(0)
+        stage.session.closed()
+        await until(lambda: stage.hearing.forgotten)
+        assert stage.hearing.forgotten == list(stage.hearing.sound)
+        assert not stage.hearing.finished
 
 
 # --- sound in events ---

@@ -20,6 +20,7 @@
     /** Ids that `getUserMedia` was asked for; empty for the system's choice. */ asked: [],
     /** Name and message of the error that it answers with. */ refusal: null,
     /** Ids that sound was routed to. */ routed: [],
+    /** The id of a loudspeaker that cannot be used. */ broken: null,
 
     change(id, device) {
       if (device) plugged.set(id, device);
@@ -29,5 +30,8 @@
   };
   navigator.mediaDevices.getUserMedia = sound;
   navigator.mediaDevices.enumerateDevices = async () => [...plugged].map(([deviceId, [kind, label]]) => ({ deviceId, kind, label }));
-  AudioContext.prototype.setSinkId = async (id) => void gear.routed.push(id);
+  AudioContext.prototype.setSinkId = async (id) => {
+    if (id === gear.broken) throw new DOMException("Requested device not found", "NotFoundError");
+    gear.routed.push(id);
+  };
 })();

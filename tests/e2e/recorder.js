@@ -38,13 +38,21 @@
       record(context.createMediaStreamSource(new MediaStream([voxrtc.microphone])), spoken);
     },
 
-    /** ms from the person's last sound to our first one of what was recorded, null when one lacks. Forgets nothing. */
-    answeredWithin() {
+    /** The person's last sound and our first one of what was recorded, as `performance.now()`; null when one lacks. */
+    answered() {
       const last = spoken.findLast(({ samples }) => samples.some((sample) => Math.abs(sample) > LOUD));
       const first = blocks.find(({ samples }) => samples.some((sample) => Math.abs(sample) > AUDIBLE));
       if (!last || !first) return null;
+      const now = performance.now() - context.currentTime * 1000;
       const end = time(last, last.samples.findLastIndex((sample) => Math.abs(sample) > LOUD));
-      return (time(first, first.samples.findIndex((sample) => Math.abs(sample) > AUDIBLE)) - end) * 1000;
+      const begin = time(first, first.samples.findIndex((sample) => Math.abs(sample) > AUDIBLE));
+      return { end: now + end * 1000, first: now + begin * 1000 };
+    },
+
+    /** ms from the one to the other. Forgets nothing. */
+    answeredWithin() {
+      const moments = this.answered();
+      return moments && moments.first - moments.end;
     },
 
     /** Of what was recorded since the last call: ms from the person's first sound to our last one, null when one lacks. */

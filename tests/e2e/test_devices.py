@@ -93,6 +93,17 @@ def test_every_refusal_says_what_to_do(played: Desk) -> None:
     assert not played.trouble
 
 
+def test_a_loudspeaker_that_cannot_be_used_is_told(played: Desk) -> None:
+    """Until another one is chosen."""
+    played.page.evaluate("gear.broken = 'wireless'")
+    played.page.wait_for_function("document.querySelectorAll('[name=speaker] option').length === 3")
+    played.page.get_by_label("Loudspeaker").select_option("wireless")
+    played.await_trouble("This loudspeaker cannot be used")
+    played.page.get_by_label("Loudspeaker").select_option("speakers")
+    played.await_calm()
+    assert played.page.evaluate("gear.routed.at(-1)") == "speakers"
+
+
 def test_a_refused_microphone_leaves_the_voice_alone(played: Desk) -> None:
     played.speak("This sentence is long enough to go on while the microphone is refused.")
     played.await_sound()

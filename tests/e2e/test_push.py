@@ -14,10 +14,10 @@ from tests.e2e import ear
 from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_calls import LONG
 from tests.e2e.test_devices import PLAYED
-from tests.e2e.test_talk import STOP
 from tests.e2e.test_turns import MOUTH
 from tests.speech import SAID, recorded
 
+STOP = round(1.1 * 16_000)  # samples of "Stop, please."
 PUSHED = "document.querySelector('[name=talk]').dataset.on === 'true'"
 ANSWERING = {"audio": {"input": {"turn_detection": {"type": "server_vad", "create_response": True}}}}
 

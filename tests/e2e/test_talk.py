@@ -25,7 +25,6 @@ from tests.serving import serving
 from tests.speech import SAID, recorded
 
 RATE = 48_000
-STOP = round(1.1 * 16_000)  # samples of "Stop, please."; what follows would be another turn
 SILENT_WITHIN = (200, 300)  # ms from the onset of speech, median and p95, on a quiet machine; Chromium's stages are in it
 BREATHLESS = " ".join(
     ["the river runs past the mill and under the bridge and on through the quiet fields to the sea where"] * 8
@@ -93,8 +92,8 @@ def test_speech_silences_the_voice(page: Page, server: httpx.Client) -> None:
     desk.talk()
     page.wait_for_function("voxrtc.microphone && voxrtc.state === 'ready'")
     page.evaluate("recorder.listen()")
-    stop = recorded("stop")[:STOP]
-    pcm = base64.b64encode(stop.tobytes()).decode()
+    said = recorded("book")  # long enough to be an interruption whatever its words, and one turn
+    pcm = base64.b64encode(said.tobytes()).decode()
     pauses = np.random.default_rng(0).uniform(200, 1_500, INTERRUPTIONS)
     within = []
     for number, pause in enumerate(pauses):
@@ -108,7 +107,7 @@ def test_speech_silences_the_voice(page: Page, server: httpx.Client) -> None:
         assert desk.await_lines(number + 1, "voice")
     median, late = np.percentile(within, [50, 95])
     print(f"speech onset -> last audible sample: median {median:.0f}, p95 {late:.0f} ms;", *map(round, within))
-    assert max(within) < 1000 * len(stop) / 16_000, "they had finished"
+    assert max(within) < 1000 * len(said) / 16_000, "they had finished"
     assert INTERRUPTIONS < 20 or (median <= SILENT_WITHIN[0] and late <= SILENT_WITHIN[1]), within
     desk.talk()  # off: nobody interrupts any more
     heard = ear.transcribe(ear.prepare(*desk.hear(SAID["boat"])))
@@ -167,7 +166,7 @@ def test_what_is_said_is_answered(playwright: Playwright, tmp_path: Path) -> Non
     assert heard.startswith("That is a good question")
     assert "what would you like to talk about" in heard.lower()
     print(f"end of speech -> first audible sample of the answer: {within:.0f} ms")
-    assert 500 < within < 3_000  # the silence that ends a turn is in it
+    assert 300 < within < 3_000  # some silence, to know that the turn is over, is in it
     _, second = app.state.asked
     roles = [message["role"] for message in second["messages"]]
     assert roles == ["system", "user", "assistant", "user"]

@@ -183,6 +183,18 @@ def test_after_a_failure_nothing_of_it_is_kept(parrot: Parrot) -> None:
     assert run(writer) == {"2": "hello"}
 
 
+def test_one_who_cannot_enter_does_not_stand_in_the_door(parrot: Parrot, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Writer(parrot, SLOTS)
+    writer.begin(key("1"), user("hello"))
+    writer.begin(key("2"), user("hello"))
+    with monkeypatch.context() as broken, pytest.raises(ZeroDivisionError):
+        broken.setattr(parrot, "begin", lambda slot, seed: 1 / 0)
+        writer.step()
+    assert writer.forget() == [key("1")]
+    assert len(writer._slots.idle()) == SLOTS
+    assert run(writer) == {"2": "hello"}
+
+
 def test_the_real_model_answers_and_remembers(chat_model: ChatModel) -> None:
     """The same alone and in company, from what is kept and from the beginning."""
     alone = Writer(chat_model, SLOTS)

@@ -37,6 +37,8 @@ class Reader(Protocol):
 class Transcriber(Protocol):
     """Speech to text, for many utterances at a time. Nothing here waits, and nothing raises."""
 
+    about: dict[str, str]  # its model, and its language if it has only one, as a session tells them
+
     def begin(self, utterance: str, reader: Reader, pcm: bytes) -> None:
         """A new utterance, under a fresh id, and its first sound."""
 
@@ -56,7 +58,8 @@ class Transcriber(Protocol):
 class HearingClient:
     """`Transcriber` in another process. Make and use it on one running event loop; it finds a restarted process by itself."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, about: dict[str, str]) -> None:
+        self.about = about
         self._readers: dict[str, Reader] = {}
         self._connection = Connection(address, HearingReply, self._tell, self._changed)
 

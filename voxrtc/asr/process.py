@@ -120,18 +120,38 @@ async def serve(transcribe: Transcribe, judge: Judge, address: str) -> None:
         running.cancel()
 
 
+def model(settings: Settings) -> Transcribe:
+    """The model that the settings name. One that cannot be loaded says so again whenever it is asked."""
+    if settings.hearing == "moonshine":
+        from voxrtc.asr.moonshine import Moonshine
+
+        return Moonshine()
+    from voxrtc.asr.whisper import Whisper
+
+    try:
+        return Whisper(settings.whisper_model)
+    except Exception as wrong:
+        log.exception("Whisper could not be loaded")
+        reason = f"Whisper ({settings.whisper_model}) could not be loaded: {wrong}"
+
+    def unloaded(pcm: bytes) -> str:
+        raise RuntimeError(reason)
+
+    return unloaded
+
+
 def main() -> None:
     """Read the address, load the model, and serve."""
     parser = argparse.ArgumentParser(description="The speech-to-text process; settings come from the environment.")
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
-    logging.basicConfig(level=Settings().log_level, format="%(asctime)s speech-to-text %(levelname)s %(message)s")
+    settings = Settings()
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s speech-to-text %(levelname)s %(message)s")
     die_with_parent()
     os.nice(5)  # as the engines: words can wait a moment, a packet of the media process cannot
-    from voxrtc.asr.moonshine import Moonshine
     from voxrtc.asr.turn_end import TurnEnd
 
-    asyncio.run(serve(Moonshine(), TurnEnd.load(), arguments.listen))
+    asyncio.run(serve(model(settings), TurnEnd.load(), arguments.listen))
 
 
 if __name__ == "__main__":

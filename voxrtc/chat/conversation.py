@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from voxrtc.chat.events import EventError
-from voxrtc.chat.items import FunctionCall, FunctionOutput, Heard, Item, Message, Spoken
+from voxrtc.chat.items import FunctionCall, FunctionOutput, Item, Message, Spoken, heard
 from voxrtc.chat.reply import Said, ToolCall, ToolResult
 
 ITEMS = 256  # that are remembered
@@ -19,7 +18,6 @@ class Conversation:
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._items = list(items)
-        self._news = asyncio.Event()  # a transcript came, or an item went
 
     def __len__(self) -> int:
         return len(self._items)
@@ -49,8 +47,7 @@ class Conversation:
 
     def delete(self, id: str) -> None:
         """Raises `EventError`."""
-        del self._items[self._place(id, "item_id")]
-        self._news.set()
+        self._drop(self._place(id, "item_id"))
 
     def called(self, call_id: str) -> bool:
         """A function was called under this id."""
@@ -73,17 +70,14 @@ class Conversation:
     def understood(self, id: str, transcript: str | None) -> None:
         """The words of a spoken item; None: there will be none. It may have been deleted meanwhile."""
         for item in self._items:
-            if item.id == id and isinstance(item, Message):
-                for part in item.content:
-                    if isinstance(part, Heard):
-                        part.transcript, part.pending = transcript, False
-        self._news.set()
+            if item.id == id:
+                for part in heard(item):
+                    part.tell(transcript)
 
     async def settled(self) -> None:
         """Wait until no transcript is to come."""
-        while any(part.pending for part in self._parts(Heard)):
-            self._news.clear()
-            await self._news.wait()
+        for part in [part for item in self._items for part in heard(item)]:
+            await part.known.wait()
 
     @property
     def asked(self) -> str | None:
@@ -91,7 +85,7 @@ class Conversation:
         for item in reversed(self._items):
             if isinstance(item, Message) and item.role == "assistant":
                 break
-            if isinstance(item, Message) and item.role == "user" and not any(isinstance(part, Heard) for part in item.content):
+            if isinstance(item, Message) and item.role == "user" and not heard(item):
                 return item.words
         return None
 
@@ -131,16 +125,16 @@ class Conversation:
                 return place
         raise EventError("item_not_found", f"There is no item {id[:64]!r} in the conversation.", param)
 
-    def _parts(self, kind: type[Heard]) -> list[Heard]:
-        messages = [item for item in self._items if isinstance(item, Message)]
-        return [part for item in messages for part in item.content if isinstance(part, kind)]
+    def _drop(self, place: int) -> None:
+        for part in heard(self._items.pop(place)):
+            part.known.set()  # nobody waits for it any more
 
     def _forget(self) -> None:
         """The oldest, but never the last."""
         excess = sum(_length(item) for item in self._items) - CHARACTERS
         while len(self._items) > 1 and (excess > 0 or len(self._items) > ITEMS):
-            excess -= _length(self._items.pop(0))
-            self._news.set()
+            excess -= _length(self._items[0])
+            self._drop(0)
 
 
 def _length(item: Item) -> int:

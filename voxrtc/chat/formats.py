@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,8 @@ from voxrtc.rtc.microphone import BLOCK
 from voxrtc.rtc.microphone import RATE as HEARD_RATE
 from voxrtc.rtc.opus import Resampler
 from voxrtc.rtc.sound import SampleQueue, Samples
+
+PIECE = 4_096  # samples
 
 
 def _mu_law() -> Samples:
@@ -84,7 +87,10 @@ class Blocks:
 
     def add(self, audio: str, param: str) -> list[Samples]:
         """The blocks that are full now. Raises `EventError`."""
-        samples = decode(audio, self.format, param)
+        return self.push(decode(audio, self.format, param))
+
+    def push(self, samples: Samples) -> list[Samples]:
+        """As `add`, of samples at the format's rate."""
         self._queue.push(self._resampler(samples.tobytes(), rate_of(self.format)))
         return [self._queue.pop(BLOCK) for _ in range(len(self._queue) // BLOCK)]
 
@@ -95,3 +101,11 @@ class Blocks:
         rest = self._queue.pop(len(self._queue))
         blocks = np.concatenate([rest, np.zeros(-len(rest) % BLOCK, np.int16)])
         return list(blocks.reshape(-1, BLOCK))
+
+
+def blocks_of(samples: Samples, format: Format) -> Iterator[Samples]:
+    """All of a sound in blocks, made as they are asked for."""
+    blocks = Blocks(format)
+    for at in range(0, len(samples), PIECE):
+        yield from blocks.push(samples[at : at + PIECE])
+    yield from blocks.rest()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from voxrtc.asr.client import Transcriber
@@ -122,12 +123,20 @@ class InputBuffer:
             self._turns.stop(self._now)
         self._listener.tell("input_audio_buffer.cleared")
 
-    def transcribe(self, id: str, pcm: bytes, said: Callable[[str, str | None], None]) -> None:
-        """The words of a sound (16 kHz) that the client has given as an item of the conversation: nothing follows upon them."""
-        spoken = Spoken(id, self._listener.tell, said, self._guessed)
-        self._transcriber.begin(id, spoken, pcm)
+    async def transcribe(self, id: str, blocks: Iterable[Samples], said: Callable[[str, str | None], None]) -> None:
+        """The words of a sound that the client has given as an item of the conversation: nothing follows upon them."""
+        spoken, given = Spoken(id, self._listener.tell, said, self._guessed), 0
         spoken.commit()
-        self._transcriber.finish(id, len(pcm))
+        self._transcriber.begin(id, spoken, b"")
+        try:
+            for block in blocks:
+                self._transcriber.hear(id, block.tobytes())
+                given += block.nbytes
+                await asyncio.sleep(0)  # to make a minute's blocks takes 60 ms, which others cannot wait
+        except asyncio.CancelledError:
+            self._transcriber.forget(id)
+            raise
+        self._transcriber.finish(id, given)
 
     def drop(self) -> None:
         """Forget the open turn."""
@@ -141,7 +150,7 @@ class InputBuffer:
     def describe(self, answered: bool) -> dict[str, Any]:
         """The `audio.input` of a session object. `answered`: there is somebody who could."""
         detection = self._describe(self.settings, answered) if self.settings else None
-        return {"turn_detection": detection, "transcription": {"model": "moonshine-tiny", "language": "en"}}
+        return {"turn_detection": detection, "transcription": self._transcriber.about}
 
     @staticmethod
     def _describe(settings: TurnSettings, answered: bool) -> dict[str, Any]:

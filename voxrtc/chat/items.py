@@ -3,6 +3,7 @@ back."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -30,10 +31,20 @@ class Text:
 
 @dataclass
 class Heard:
-    """What a person said. `transcript` is None until it is known, and for ever when that failed."""
+    """What a person said. `transcript` comes when it is `known`; it stays None when nobody could tell."""
 
     transcript: str | None = None
-    pending: bool = True  # the transcript is still to come
+    known: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @classmethod
+    def as_told(cls, transcript: str) -> Heard:
+        heard = cls()
+        heard.tell(transcript)
+        return heard
+
+    def tell(self, transcript: str | None) -> None:
+        self.transcript = transcript
+        self.known.set()
 
     @property
     def words(self) -> str:
@@ -108,6 +119,11 @@ class FunctionOutput:
 Item = Message | FunctionCall | FunctionOutput
 
 
+def heard(item: Item) -> list[Heard]:
+    """The parts of it that a person said."""
+    return [part for part in item.content if isinstance(part, Heard)] if isinstance(item, Message) else []
+
+
 # --- as a client gives them ---
 
 
@@ -140,14 +156,16 @@ def _part(role: Role, content: events.Content, param: str) -> Part:
         case ("user" | "system", "input_text") | ("assistant", "output_text"):
             return Text(_given(content.text, f"{param}.text"))
         case "user", "input_audio":
-            if content.audio is None:
-                return Heard(_given(content.transcript, f"{param}.audio"), pending=False)
-            return Heard(content.transcript, pending=content.transcript is None)
+            return Heard() if content.transcript is None and content.audio is not None else _told(content, param)
         case "assistant", "output_audio":  # its sound is of no use: only its words can be told to a replier
             return Text(_given(content.transcript, f"{param}.transcript"))
     kinds = {"user": "input_text or input_audio", "assistant": "output_text or output_audio", "system": "input_text"}
     message = f"A message of the {role} has content of type {kinds[role]}, not {content.type[:32]!r}."
     raise EventError("invalid_value", message, f"{param}.type")
+
+
+def _told(content: events.Content, param: str) -> Heard:
+    return Heard.as_told(_given(content.transcript, f"{param}.audio"))
 
 
 def _given(value: str | None, param: str) -> str:

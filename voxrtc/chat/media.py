@@ -91,7 +91,8 @@ class MediaServer:
             case GetMediaStats():
                 connected = sum(peer.state == "connected" for peer in self._peers.values())
                 underruns = self._underruns + sum(peer.track.underruns for peer in self._peers.values())
-                return MediaStats(call=request.call, peers=connected, calls=self._calls, underruns=underruns)
+                tasks = len(asyncio.all_tasks())
+                return MediaStats(call=request.call, peers=connected, calls=self._calls, underruns=underruns, tasks=tasks)
 
     async def close(self) -> None:
         """Hang up every call."""
@@ -172,7 +173,7 @@ async def run(
     """The process's life: warm up, serve, and hang up at SIGTERM or SIGINT. Engines by model, the default one first."""
     ice.prepare(settings.ice_loopback)
     engines = Fleet({model: ZmqTransport(where) for model, where in engine_addresses.items()})
-    hearing = HearingClient(hearing_address)
+    hearing = HearingClient(hearing_address, settings.transcription)
     chat: ChatEndpoint | EmbeddedReplier | None = None
     if settings.chat_url:
         chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key)

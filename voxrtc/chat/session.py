@@ -6,22 +6,24 @@ itself, if it was typed; what the person says is then transcribed and no more.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events, items
+from voxrtc.chat.answer import answer
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.conversation import Conversation
 from voxrtc.chat.events import EventError
-from voxrtc.chat.formats import Blocks, describe
+from voxrtc.chat.formats import Blocks, blocks_of, decode, describe
 from voxrtc.chat.input_buffer import InputBuffer
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
-from voxrtc.chat.reply import Part, Replier, as_it_comes, in_clauses
+from voxrtc.chat.reply import Replier
 from voxrtc.chat.response import Response
 from voxrtc.chat.session_settings import Format, SessionSettings
 from voxrtc.chat.speaking import Line, Speaking
@@ -61,6 +63,7 @@ class Session:
         self._appended = Blocks(Format())  # by `input_audio_buffer.append`
         self.output_format = Format()  # of the sound in `response.output_audio.delta`
         self._id = events.new_id("sess")
+        self._tasks: set[asyncio.Task[None]] = set()
 
     # --- the peer's side (PeerListener) ---
 
@@ -101,6 +104,8 @@ class Session:
     def closed(self) -> None:
         self.speaking.close()
         self._input.drop()
+        for task in self._tasks:
+            task.cancel()
         self._over()
 
     def started(self, clock: Clock) -> None:
@@ -197,15 +202,14 @@ class Session:
             raise EventError("invalid_tool_call_id", message, "item.call_id")
         sound = [self._sound(content, number) for number, content in enumerate(event.item.content) if content.audio]
         self._tell_item(item, self._conversation.add(item, event.previous_item_id))
-        if isinstance(item, items.Message) and any(isinstance(part, items.Heard) and part.pending for part in item.content):
-            self._input.transcribe(item.id, b"".join(sound), self._conversation.understood)
+        if any(not part.known.is_set() for part in items.heard(item)):
+            blocks = chain.from_iterable(blocks_of(samples, self.input_format) for samples in sound)
+            task = asyncio.ensure_future(self._input.transcribe(item.id, blocks, self._conversation.understood))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    def _sound(self, content: events.Content, number: int) -> bytes:
-        """What a client gives of an item's sound, as a transcriber wants it."""
-        blocks = Blocks(self.input_format)
-        return b"".join(
-            block.tobytes() for block in blocks.add(content.audio or "", f"item.content[{number}].audio") + blocks.rest()
-        )
+    def _sound(self, content: events.Content, number: int) -> Samples:
+        return decode(content.audio or "", self.input_format, f"item.content[{number}].audio")
 
     def _complain(self, error: EventError, cause: str | None = None) -> None:
         self.line.send(events.error(error.code, str(error), error.param, error.event_id or cause))
@@ -228,27 +232,10 @@ class Session:
             voice=choice.voice,
             priority=self.speaking.priority,
         )
-        parts = self._parts(wish.input, manner, choice.model)
+        parts = answer(wish.input, self._conversation, self._replier, manner, runs=self._engines.runs(choice.model))
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
         self.speaking.start(Response(self.line.send, request, parts, outputs, wish.metadata))
-
-    def _parts(self, given: list[events.Item] | None, manner: Manner, model: str) -> AsyncGenerator[Part, None]:
-        """What to put out: given words, or a reply. To the response's own input, else to the conversation."""
-        conversation = self._conversation if given is None else Conversation(map(self._given, range(len(given)), given))
-        if given is not None and (words := conversation.given):
-            return _once(words)
-        if self._replier:
-            return _reply(self._replier, conversation, manner, self._engines.runs(model))
-        if not (asked := conversation.asked):
-            raise EventError("nothing_to_say", "There is no user message to speak: create an item with input_text.")
-        return _once(asked)
-
-    def _given(self, number: int, item: events.Item) -> items.Item:
-        """An item of a response's own input, which may be one of the conversation's."""
-        if item.type == "item_reference":
-            return self._conversation.find(item.id or "", f"response.input[{number}].id")
-        return items.read(item, f"response.input[{number}]")
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -265,22 +252,3 @@ class Session:
                 "output": {"format": describe(self.output_format), "voice": self._choice.voice},
             },
         }
-
-
-async def _once(text: str) -> AsyncGenerator[Part, None]:
-    yield text
-
-
-async def _reply(replier: Replier, conversation: Conversation, manner: Manner, runs: bool) -> AsyncGenerator[Part, None]:
-    """The reply to a conversation, once all that was said in it is written down; as it comes for a model that `runs`.
-
-    Raises `ReplyFailed`, `EventError`.
-    """
-    await conversation.settled()
-    if conversation.silent:
-        raise EventError("nothing_to_say", "There were no words in what was said, so there is nothing to answer.")
-    deltas = replier.reply(manner.ask(conversation.messages()))
-    spoken = as_it_comes if runs else in_clauses
-    async with aclosing(deltas if manner.modality == "text" else spoken(deltas)) as parts:
-        async for part in parts:
-            yield part

@@ -17,6 +17,7 @@ from voxrtc.chat.session_settings import Format
 MAX_EVENT = 1 << 22  # bytes: a minute of sound
 SLICE = 1 << 13  # characters of base64 that are listened to in one turn of the loop: 128 ms as PCM; a whole number of samples
 FASTEST = 8.0  # seconds of sound a second: who sends more is slowed down, since a look at it takes the others' time
+UNHEARD = 16  # times as fast other events may come, character for character: nobody looks for speech in them
 PATIENCE = 0.1  # seconds that it may run ahead of that
 
 
@@ -40,8 +41,11 @@ class Socket:
     async def take(self, text: str) -> None:
         """A message of the client."""
         event = self._session.parsed(text, MAX_EVENT)
+        if event is None:
+            return
         if not isinstance(event, InputAppend):
-            return self._session.handle(event) if event else None
+            self._session.handle(event)
+            return await self._pace(len(text) // UNHEARD, self._session.input_format)
         for audio in _slices(event.audio):
             await self._pace(len(audio), self._session.input_format)
             if self._closed:

@@ -20,6 +20,8 @@ from voxrtc.messages import (
 )
 
 LOST = "The chat model has stopped and is being restarted. Please say it again in a few seconds."
+AWAY = "The chat model does not start; the server's log says why."
+START_WITHIN = 15.0  # seconds; who asks meanwhile waits
 
 
 class CompletionFailed(Exception):
@@ -42,14 +44,18 @@ class CompletionClient:
         self.progress = Progress(state="loading", stage="starting")
         self._on_progress = on_progress
         self._open: dict[str, asyncio.Queue[CompletionReply]] = {}
+        self._there = asyncio.Event()
         self._connection = Connection(address, CompletionReply, self._take, self._changed)
 
     async def complete(self, messages: list[ChatMessage], max_tokens: int | None = None) -> AsyncGenerator[str, None]:
         """What the assistant says next, bit by bit. Leaving early stops it. Raises `CompletionFailed`, and `CompletionCut`
         at the end."""
         completion, replies = uuid.uuid4().hex, asyncio.Queue[CompletionReply]()
-        request = Complete(completion=completion, messages=messages, max_tokens=max_tokens)
-        if not self._connection.connected or not self._connection.send(request):
+        try:
+            await asyncio.wait_for(self._there.wait(), START_WITHIN)
+        except TimeoutError:
+            raise CompletionFailed("chat_lost", AWAY) from None
+        if not self._connection.send(Complete(completion=completion, messages=messages, max_tokens=max_tokens)):
             raise CompletionFailed("chat_lost", LOST)
         self._open[completion] = replies
         try:
@@ -79,8 +85,10 @@ class CompletionClient:
 
     def _changed(self, connected: bool) -> None:
         if connected:
+            self._there.set()
             self._connection.send(Watch())
             return
+        self._there.clear()
         self._take(Progress(state="loading", stage="starting"))
         for completion, replies in self._open.items():
             replies.put_nowait(NotCompleted(completion=completion, code="chat_lost", message=LOST))

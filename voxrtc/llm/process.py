@@ -12,10 +12,12 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from voxrtc.cards import CardError
 from voxrtc.engine.loading import Report, yielding
 from voxrtc.engine.transport import Listener
 from voxrtc.lifeline import die_with_parent
 from voxrtc.llm.server import CompletionServer
+from voxrtc.llm.source import NoModel, folder
 from voxrtc.messages import ChatMessage, CompletionRequest, Progress
 from voxrtc.settings import Settings
 
@@ -30,12 +32,13 @@ def build(settings: Settings, report: Report) -> Writer:
     import torch
 
     from voxrtc.llm.model import SLOTS, ChatModel
-    from voxrtc.llm.source import folder
     from voxrtc.llm.writer import Writer
 
     torch.set_num_threads(1)  # the other core is for the voice and for packets
     report.stage("reading")
-    writer = Writer(ChatModel.load(folder(settings.chat_local)), SLOTS)
+    files = folder(settings.chat_models, settings.chat_local, report.downloaded)
+    report.stage("reading")
+    writer = Writer(ChatModel.load(files), SLOTS)
     report.stage("warming up")
     # Whoever speaks first finds the instructions computed, and everything compiled.
     writer.begin((b"", "warm-up"), [ChatMessage("system", settings.instructions), ChatMessage("user", "Hello.")])
@@ -56,6 +59,8 @@ def load(settings: Settings, server: CompletionServer, loop: asyncio.AbstractEve
             writer = build(settings, report)
         loop.call_soon_threadsafe(server.open, writer)
         log.info("%s is loaded", settings.chat_local)
+    except (NoModel, CardError) as wrong:
+        report.failed(str(wrong))
     except Exception as wrong:  # a model may fail in any way; the process stays to tell it
         log.exception("%s failed", settings.chat_local)
         report.failed(f"{wrong or type(wrong).__name__}")

@@ -105,13 +105,13 @@ class Writer:
                 self._leave(writing)
 
     def forget(self) -> list[Key]:
-        """A step has failed: whatever was in it is given up, and nothing of it is kept. The names of those."""
-        gone = list(self._active)
+        """A step has failed: who was in it is given up, or who was to enter it, and nothing is kept. Their names."""
+        gone = list(self._active) or self._waiting[:1]
         for each in gone:
             self._leave(each)
-            assert each.place
-            each.place.slot.ids = []
-            self._model.free(each.place.slot.index)
+            if each.place:
+                each.place.slot.ids = []
+                self._model.free(each.place.slot.index)
         return [each.key for each in gone]
 
     def step(self) -> list[News]:
@@ -136,13 +136,13 @@ class Writer:
             if place is None or not self._has_room(place, len(writing.prompt) + LONGEST):
                 return
             self._slots.take(place)
+            writing.place = place
             place.slot.ids = place.slot.ids[: place.kept]
             if place.donor:
                 self._model.copy(place.donor.index, place.slot.index, place.kept)
                 place.slot.ids = writing.prompt[: place.kept]
             self._model.begin(place.slot.index, self._seed)
             self._seed += 1
-            writing.place = place
             self._active.append(self._waiting.pop(0))
 
     def _has_room(self, place: Place, positions: int) -> bool:
@@ -192,9 +192,6 @@ class Writer:
 
     def _leave(self, writing: Writing) -> None:
         """It is over. Its slot keeps what was computed."""
-        if writing in self._waiting:
-            self._waiting.remove(writing)
-        else:
-            self._active.remove(writing)
-            assert writing.place
+        (self._waiting if writing in self._waiting else self._active).remove(writing)
+        if writing.place:
             writing.place.slot.busy = False

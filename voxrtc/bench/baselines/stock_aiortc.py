@@ -53,4 +53,4 @@ class StockServer:
                 await self._peers.pop(request.call).close()
                 return HungUp(call=request.call, known=True)
             case _:
-                return MediaStats(call=request.call, peers=len(self._peers), calls=len(self._peers), underruns=0)
+                return MediaStats(call=request.call, peers=len(self._peers), calls=len(self._peers), underruns=0, tasks=0)

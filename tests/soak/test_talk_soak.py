@@ -1,0 +1,166 @@
+"""Four people talk and are silent for long; everything is bounded. `make soak MINUTES=60`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import statistics
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import httpx
+import numpy as np
+import pytest
+from aiortc import MediaStreamTrack
+from aiortc.mediastreams import MediaStreamError
+
+from tests.e2e.conftest import running
+from tests.rtc.browser import Browser
+from tests.speech import SAID, recorded
+from voxrtc.rtc.sound import Samples
+
+PEERS = 4
+MINUTES = float(os.environ.get("VOXRTC_SOAK_MINUTES", "10"))
+PAUSES = (4.0, 30.0)  # seconds between two sentences of a person
+WITHIN = 30.0  # seconds in which a sentence is written down
+LOOK_EVERY = 5.0  # seconds
+RATE = 16_000
+
+
+class Mouth(MediaStreamTrack):
+    """Silence, or what it is told to say, at the pace of the clock."""
+
+    kind = "audio"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = np.zeros(0, np.int16)
+        self._sent, self._began = 0, time.monotonic()
+
+    def say(self, words: Samples) -> None:
+        self._words = np.concatenate([self._words, words])
+
+    async def recv(self) -> av.AudioFrame:
+        if self.readyState != "live":
+            raise MediaStreamError
+        count = RATE // 50
+        await asyncio.sleep(self._began + self._sent / RATE - time.monotonic())
+        now, self._words = self._words[:count], self._words[count:]
+        frame = av.AudioFrame.from_ndarray(np.pad(now, (0, count - len(now)))[None], format="s16", layout="mono")
+        frame.sample_rate, frame.pts, frame.time_base = RATE, self._sent, Fraction(1, RATE)
+        self._sent += count
+        return frame
+
+
+class Person(Browser):
+    """Talks now and then, and counts what comes back; keeps nothing."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__("sendrecv")
+        self.counts: Counter[str] = Counter()
+        self.mouth, self._chance = Mouth(), random.Random(seed)
+        self._sender.replaceTrack(self.mouth)
+
+    async def _take(self, event: dict) -> None:  # type: ignore[type-arg]
+        self.counts[event["type"]] += 1
+        async with self._came:
+            self._came.notify_all()
+
+    async def _listen(self, track: MediaStreamTrack) -> None:
+        with contextlib.suppress(MediaStreamError):
+            while True:
+                await track.recv()
+
+    async def chat(self, until: float) -> int:
+        """Say sentences, each once the one before was written down. How many there were."""
+        said, done = 0, "conversation.item.input_audio_transcription.completed"
+        while time.monotonic() < until:
+            await asyncio.sleep(self._chance.uniform(*PAUSES))
+            before = self.counts[done]
+            self.mouth.say(recorded(self._chance.choice(sorted(SAID))))
+            async with self._came:
+                await asyncio.wait_for(self._came.wait_for(lambda: self.counts[done] > before), WITHIN)  # noqa: B023
+            said += 1
+        return said
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a process holds."""
+
+    rss: int  # kB
+    threads: int
+    files: int
+
+
+def look(process: Path) -> Look:
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+    return Look(int(status["VmRSS"].split()[0]), int(status["Threads"]), len(list((process / "fd").iterdir())))
+
+
+def processes() -> dict[str, Path]:
+    """Ours that run now, by module."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (folder / "cmdline").read_text().split("\0")
+            if any(word.startswith("voxrtc.") for word in words) or words[-2:-1] == ["app.py"]:
+                found[next((word for word in words if word.startswith("voxrtc.")), "app.py")] = folder
+    return found
+
+
+async def call(http: httpx.AsyncClient, person: Person) -> None:
+    answer = await http.post("/v1/realtime/calls", content=await person.offer(), headers={"content-type": "application/sdp"})
+    assert answer.status_code == 201, answer.text
+    await person.accept(answer.text)
+
+
+async def soak(url: str) -> tuple[list[Person], list[int], dict[str, list[Look]], list[int]]:
+    """People, how much each said, what each process held at each look, and the media process's tasks."""
+    looks: dict[str, list[Look]] = defaultdict(list)
+    tasks: list[int] = []
+    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(LOOK_EVERY)
+                tasks.append((await http.get("/v1/voxrtc/stats")).json()["media"]["tasks"])
+                for name, process in processes().items():
+                    looks[name].append(look(process))
+
+        people = [Person(seed) for seed in range(PEERS)]
+        for person in people:
+            await call(http, person)
+        watching = asyncio.create_task(watch())
+        said = await asyncio.gather(*(person.chat(time.monotonic() + 60 * MINUTES) for person in people))
+        watching.cancel()
+        await asyncio.gather(*(person.close() for person in people))
+    return people, list(said), looks, tasks
+
+
+@pytest.mark.soak
+def test_four_people_talk_for_long_and_nothing_grows(tmp_path: Path) -> None:
+    with running(tmp_path / "log.txt", VOXRTC_CHAT_LOCAL="smollm2-135m") as server:
+        people, said, looks, tasks = asyncio.run(soak(str(server.base_url)))
+    third = len(tasks) // 3
+    print(f"{MINUTES:g} minutes: {sum(said)} sentences, {sum(person.counts['response.done'] for person in people)} answers")
+    for name, all_looks in looks.items():
+        first, last = (
+            [statistics.median(values) for values in zip(*((each.rss, each.threads, each.files) for each in part), strict=True)]
+            for part in (all_looks[third : 2 * third], all_looks[-third:])
+        )
+        hourly = (last[0] - first[0]) / 1000 / (MINUTES / 3) * 60
+        print(f"{name}: {last[0] / 1000:.0f} MB ({hourly:+.1f} an hour), {last[1]:.0f} threads, {last[2]:.0f} files")
+        assert last[0] <= 1.02 * first[0], (name, first, last)
+        assert last[1] <= first[1] + 1 and last[2] <= first[2] + 2, (name, first, last)
+    print(f"tasks of the media process: {statistics.median(tasks[third : 2 * third])} -> {statistics.median(tasks[-third:])}")
+    assert statistics.median(tasks[-third:]) <= statistics.median(tasks[third : 2 * third]) + 2
+    for person, sentences in zip(people, said, strict=True):
+        assert person.counts["output_audio_buffer.started"] >= 0.9 * sentences - 1, person.counts
+        assert not person.counts["error"], person.counts
