@@ -244,11 +244,11 @@ def run(kind: str, peers: int, seconds: float) -> Result:
             process.start()
             stack.callback(end, process)
         await_reply(ears, 30 + peers)
-        before = _cpu(server)
+        before = cpu(server)
         first, gaps = await_reply(ears, seconds + 30)
-        cpu, delivered = _cpu(server) - before, (len(gaps) + peers) * FRAME_SECONDS
+        used, delivered = cpu(server) - before, (len(gaps) + peers) * FRAME_SECONDS
         return Result(
-            cpu_ms_per_peer_second=1000 * cpu / delivered,
+            cpu_ms_per_peer_second=1000 * used / delivered,
             delivered=delivered / (peers * seconds),
             p99_gap_ms=1000 * float(np.percentile(gaps, 99)),
             first_packet_ms=1000 * statistics.median(first),
@@ -261,7 +261,8 @@ def await_reply(control: Connection, seconds: float) -> Any:
     return control.recv()
 
 
-def _cpu(server: Connection) -> float:
+def cpu(server: Connection) -> float:
+    """Seconds that a `server_process` has used."""
     server.send(True)
     return float(await_reply(server, 10))
 
