@@ -42,7 +42,7 @@ def _decode(file: bytes) -> np.ndarray:
     samples = 0
     resampler = av.AudioResampler("s16", "mono", SAMPLE_RATE)
     try:
-        with av.open(io.BytesIO(file), metadata_errors="replace") as container:
+        with av.open(io.BytesIO(file), "r", metadata_errors="replace") as container:
             for frame in container.decode(audio=0):
                 new = [part.to_ndarray()[0] for part in resampler.resample(frame)]
                 parts += new

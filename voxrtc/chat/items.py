@@ -12,6 +12,7 @@ from voxrtc.chat.events import EventError
 from voxrtc.chat.voiced import Voiced
 
 Role = Literal["system", "user", "assistant"]
+ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
 Status = Literal["in_progress", "completed", "incomplete"]
 
 
@@ -143,12 +144,12 @@ def read(wish: events.Item, param: str) -> Item:
 
 
 def _message(id: str, wish: events.Item, param: str) -> Message:
-    if wish.role not in ("user", "assistant", "system"):
+    if not (role := ROLES.get(wish.role or "")):
         raise EventError("invalid_value", "A message has the role user, assistant or system.", f"{param}.role")
     if not wish.content:
         raise EventError("invalid_value", "A message has content: a list of at least one part.", f"{param}.content")
-    parts = [_part(wish.role, each, f"{param}.content[{number}]") for number, each in enumerate(wish.content)]
-    return Message(id, wish.role, parts)
+    parts = [_part(role, each, f"{param}.content[{number}]") for number, each in enumerate(wish.content)]
+    return Message(id, role, parts)
 
 
 def _part(role: Role, content: events.Content, param: str) -> Part:

@@ -113,16 +113,15 @@ class Response:
     async def _speak(self, engines: Fleet, track: AnyTrack) -> None:
         async with aclosing(self._parts) as parts:
             async for part in parts:
-                if isinstance(part, Delta):
-                    part = await self._flow(part, engines, track)
-                if part is None:
-                    break
-                if isinstance(part, ToolCall):
-                    self.outputs.call(part)
-                elif self.outputs.modality == "text":
-                    self.outputs.say(part)
-                else:
-                    await self._say(self._next(part), engines, track)
+                match await self._flow(part, engines, track) if isinstance(part, Delta) else part:
+                    case None:
+                        break
+                    case ToolCall() as call:
+                        self.outputs.call(call)
+                    case words if self.outputs.modality == "text":
+                        self.outputs.say(words)
+                    case words:
+                        await self._say(self._next(words), engines, track)
         if self._utterance:
             await self._utterance.finish()
 

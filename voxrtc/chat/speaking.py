@@ -12,6 +12,7 @@ from voxrtc.chat.sent_track import AnyTrack
 from voxrtc.engine.fleet import Fleet
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import RATE
+from voxrtc.rtc.track import PlayoutTrack
 
 ENDING = 1.0  # seconds of sound: who says "yes" then does not mean to hear the rest
 
@@ -19,7 +20,9 @@ ENDING = 1.0  # seconds of sound: who says "yes" then does not mean to hear the 
 class Line(Protocol):
     """What a session needs of its peer."""
 
-    track: AnyTrack
+    @property
+    def track(self) -> AnyTrack: ...
+
     paced: bool  # the track plays the sound; else the client does, and knows best how far it is
 
     def send(self, text: str) -> None: ...
@@ -71,6 +74,7 @@ class Speaking:
         line = self._line()
         if not line.paced or not (self._active or line.track.clock):
             return False
+        assert isinstance(line.track, PlayoutTrack)
         line.track.hold()
         self._tell("voxrtc.held", response_id=self._sounding)
         return True
@@ -83,7 +87,9 @@ class Speaking:
 
     def resume(self) -> None:
         """It was nothing: go on where we stopped."""
-        self._line().track.resume()
+        track = self._line().track
+        assert isinstance(track, PlayoutTrack)
+        track.resume()
         self._tell("voxrtc.resumed", response_id=self._sounding)
 
     def interrupt(self) -> None:
