@@ -186,6 +186,25 @@ def test_the_end_may_come_without_a_word(text: str) -> None:
     assert not bench.engine.streams
 
 
+def test_a_text_may_end_while_its_beginning_is_being_read() -> None:
+    """Too little to begin with was read, but it was not all."""
+    model = Runner()
+    extend_ = model.extend
+
+    def slow(prompt: Prompt | None, utterance: Utterance, final: bool) -> Prompt | None:
+        if utterance.text == "he":  # here nobody else runs meanwhile
+            running = bench.engine.streams["a"].running
+            assert running
+            running.add("llo", final=True)
+        return extend_(prompt, utterance, final)
+
+    model.extend = slow  # type: ignore[method-assign]
+    bench = Bench(model=model)
+    begin(bench, "a", "he")
+    bench.run()
+    assert bench.codes["a"] == at_once("hello").codes["a"] and not bench.engine.streams
+
+
 def test_a_stream_that_waits_for_text_can_be_cancelled_and_fail() -> None:
     bench = Bench(model=RUNNER)
     for stream in ("cancelled", "failing", "good"):

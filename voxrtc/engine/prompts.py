@@ -117,9 +117,9 @@ class Prompts:
         if stream.preparing or not running.news or (running.prompt is None and stream.prepared):
             return
         stream.preparing = True
-        utterance = Utterance(running.read(), stream.request.voice)
-        job = self.executor.submit(self._model.extend, running.prompt, utterance, running.final)
-        job.add_done_callback(lambda done: self._inbox(partial(self._extended, stream, running, running.final, done)))
+        utterance, final = Utterance(running.read(), stream.request.voice), running.final  # more may come meanwhile
+        job = self.executor.submit(self._model.extend, running.prompt, utterance, final)
+        job.add_done_callback(lambda done: self._inbox(partial(self._extended, stream, running, final, done)))
 
     def _extended(self, stream: Stream, running: Running, final: bool, done: Future[Prompt | None]) -> None:
         if stream.over:
