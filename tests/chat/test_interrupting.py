@@ -135,6 +135,17 @@ async def test_without_words_a_short_sound_is_none_in_the_end() -> None:
         assert (await stage.event("voxrtc.playout"))["played_ms"] == pytest.approx(1000 * MADE, abs=1)
 
 
+async def test_without_words_what_was_longer_interrupts_in_the_end() -> None:
+    """ "Stop, please.", and speech to text comes too late: better late than ignored."""
+    async with Stage() as stage:
+        await speaking(stage)
+        stage.hearing.answer = None
+        stage.hear(0.704)
+        stage.hear(VERDICT + 0.064, speech=False)
+        await stage.event("input_audio_buffer.committed")
+        assert stage.track.clock is None and "voxrtc.resumed" not in stage.types
+
+
 async def test_a_client_that_plays_by_itself_is_told_at_once() -> None:
     """Over a WebSocket we cannot be silent for it."""
     async with Stage() as stage:

@@ -115,7 +115,7 @@ def check(log: dict[str, Any], chat: FastAPI) -> None:
 @contextmanager
 def stock_page(playwright: Playwright, url: str, file: Path) -> Iterator[Page]:
     """The stock client on a page of the server's origin; its microphone hears a sentence, and again during the answer."""
-    sound = np.concatenate([silence(3), voice("boat"), silence(5), voice("boat"), silence(30)])
+    sound = np.concatenate([silence(4), voice("boat"), silence(7), voice("boat"), silence(30)])
     soundfile.write(file, sound, RATE, subtype="PCM_16")
     flags = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
     with chromium(playwright, *flags, f"--use-file-for-fake-audio-capture={file}%noloop") as browser:

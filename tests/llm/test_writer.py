@@ -10,7 +10,7 @@ from tokenizers import decoders
 from tests.llm.test_prompt import tokenizer
 from voxrtc.llm.model import SLOTS, ChatModel, Part
 from voxrtc.llm.prompt import CONVERSATION, END, START, TooLong
-from voxrtc.llm.writer import AT_ONCE, LONGEST, ROWS, WAITING, Full, Writer
+from voxrtc.llm.writer import AHEAD, AT_ONCE, LONGEST, ROWS, WAITING, Full, Writer
 from voxrtc.messages import ChatMessage
 
 SYSTEM = ChatMessage("system", "Be brief.")
@@ -119,6 +119,18 @@ def test_a_step_takes_few_tokens_of_prompts(parrot: Parrot) -> None:
     assert max(sum(len(part.ids) for part in parts if len(part.ids) > 1) for parts in parrot.steps) <= ROWS
     first = parrot.steps[0][0]
     assert all(parts[0].slot == first.slot and len(parts[0].ids) == 1 for parts in parrot.steps[:10]), "it writes on"
+
+
+def test_who_has_a_clause_is_not_urgent(parrot: Parrot) -> None:
+    writer = Writer(parrot, SLOTS)
+    assert not writer.urgent
+    writer.begin(key("1"), user("x" * 60))
+    urgent, length = [], 0
+    while writer.busy:
+        urgent.append((writer.urgent, length))
+        length += sum(len(news.text) for news in writer.step())
+    assert all(now == (length < AHEAD) for now, length in urgent)
+    assert {now for now, _ in urgent} == {True, False}
 
 
 def test_two_sentences_are_enough(parrot: Parrot) -> None:

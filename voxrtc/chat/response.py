@@ -15,11 +15,11 @@ from voxrtc.chat import events
 from voxrtc.chat.events import EventError
 from voxrtc.chat.outputs import Outputs
 from voxrtc.chat.reply import Delta, Part, ReplyCut, ReplyFailed, ToolCall
+from voxrtc.chat.sent_track import AnyTrack, AnyUtterance
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages import Chunk, Generate, Playout, Queued, Timing
 from voxrtc.rtc.playout import Clock
-from voxrtc.rtc.track import PlayoutTrack, Utterance
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ class Response:
         self.heard = 0  # characters, as far as `passed` has seen
         self._stream = ""  # of the engine, that makes the present piece
         self._before = (0.0, 0)  # seconds of sound and characters of text before that
-        self._track: PlayoutTrack | None = None
-        self._utterance: Utterance | None = None
+        self._track: AnyTrack | None = None
+        self._utterance: AnyUtterance | None = None
         self._task: asyncio.Task[None] | None = None
         self._over: Callable[[Response], None] | None = None  # None once it is over
 
@@ -76,7 +76,7 @@ class Response:
         self._look_ahead()
         return self.heard > before
 
-    def start(self, engines: Fleet, track: PlayoutTrack, over: Callable[[Response], None]) -> None:
+    def start(self, engines: Fleet, track: AnyTrack, over: Callable[[Response], None]) -> None:
         """Announce it and begin; `over` is called once, after `response.done`."""
         self._over, self._track = over, track
         self._send(events.event("response.created", response=self._body("in_progress")))
@@ -110,7 +110,7 @@ class Response:
         }
         return {stage: round(1000 * each, 2) for stage, each in seconds.items()}
 
-    async def _speak(self, engines: Fleet, track: PlayoutTrack) -> None:
+    async def _speak(self, engines: Fleet, track: AnyTrack) -> None:
         async with aclosing(self._parts) as parts:
             async for part in parts:
                 if isinstance(part, Delta):
@@ -126,7 +126,7 @@ class Response:
         if self._utterance:
             await self._utterance.finish()
 
-    async def _flow(self, first: Delta, engines: Fleet, track: PlayoutTrack) -> ToolCall | None:
+    async def _flow(self, first: Delta, engines: Fleet, track: AnyTrack) -> ToolCall | None:
         """Speak a text while it comes, in one stream of the engine; returns what follows it."""
         request = self._next(first.text, final=False)
         rest = asyncio.create_task(self._feed(engines))
@@ -164,7 +164,7 @@ class Response:
             self._request, stream=self._stream, text=text, accepted=time.monotonic(), priority=priority, final=final
         )
 
-    async def _say(self, request: Generate, engines: Fleet, track: PlayoutTrack) -> None:
+    async def _say(self, request: Generate, engines: Fleet, track: AnyTrack) -> None:
         async with aclosing(engines.generate(request)) as replies:
             async for reply in replies:
                 if isinstance(reply, Queued):

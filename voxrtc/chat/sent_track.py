@@ -15,6 +15,7 @@ from voxrtc.chat.session_settings import Format
 from voxrtc.rtc.opus import Resampler
 from voxrtc.rtc.playout import Clock, PlayoutListener
 from voxrtc.rtc.sound import RATE, Samples
+from voxrtc.rtc.track import PlayoutTrack, Utterance
 
 AHEAD = 5.0  # seconds that are sent before their time: an interruption wastes them
 PIECE = 0.4  # seconds of an event at most
@@ -161,3 +162,7 @@ class SentUtterance:
         most = round(PIECE * rate_of(self._format))
         for at in range(0, len(samples), most):
             await self._track.send(self._stream, samples[at : at + most], self._format)
+
+
+AnyTrack = PlayoutTrack | SentTrack
+AnyUtterance = Utterance | SentUtterance

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from voxrtc.chat.events import EventError
 from voxrtc.chat.response import Response
+from voxrtc.chat.sent_track import AnyTrack
 from voxrtc.engine.fleet import Fleet
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import RATE
-from voxrtc.rtc.track import PlayoutTrack
 
 ENDING = 1.0  # seconds of sound: who says "yes" then does not mean to hear the rest
 
@@ -19,7 +19,7 @@ ENDING = 1.0  # seconds of sound: who says "yes" then does not mean to hear the 
 class Line(Protocol):
     """What a session needs of its peer."""
 
-    track: PlayoutTrack
+    track: AnyTrack
     paced: bool  # the track plays the sound; else the client does, and knows best how far it is
 
     def send(self, text: str) -> None: ...

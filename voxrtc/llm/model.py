@@ -19,7 +19,7 @@ from voxrtc.speechlm.weights import read_tokenizer
 
 CONTEXT = 2048  # tokens of one conversation, more than any prompt and completion take
 SLOTS = 16  # conversations whose keys and values are kept
-PAGES, PAGE_SIZE = 64, 64  # for all of them: 4096 tokens, 190 MB of SmolLM2-135M's
+PAGES, PAGE_SIZE = 48, 64  # for all of them: 3072 tokens, 140 MB of SmolLM2-135M's
 SAMPLING = Sampling(temperature=0.3, top_k=40, top_p=0.9, min_p=0.0, repetition_penalty=1.12)  # by trial
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -101,6 +102,7 @@ class CompletionServer:
             self._fail(key, "invalid_request", str(wrong))
 
     async def _step(self, writer: Writer) -> None:
+        started = time.monotonic()
         try:
             news = await asyncio.get_running_loop().run_in_executor(self._thread, writer.step)
         except Exception:
@@ -114,6 +116,8 @@ class CompletionServer:
                 self._send(client, Delta(completion=completion, text=each.text))
             if each.last:
                 self._send(client, Completed(completion=completion, cut=each.cut))
+        if not writer.urgent:  # half of the time is left to the voice, which makes its first sound just now
+            await asyncio.sleep(time.monotonic() - started)
 
     def _fail(self, key: Key, code: str, message: str) -> None:
         client, completion = key

@@ -21,6 +21,7 @@ WAITING = 32  # more are refused
 ROWS = 128  # tokens of prompts in a step, so that those who write already do not stall
 LONGEST = 120  # tokens of a completion
 SENTENCES = 2  # of it: a small model does not know when to stop
+AHEAD = 40  # characters, about a clause: then the voice has something to say, and more than enough comes in time
 REMEMBERED = 192  # tokens that it had better not repeat
 
 SENTENCE = re.compile(r"[.!?…]+[\"'”’)]*\s")
@@ -90,6 +91,11 @@ class Writer:
     def busy(self) -> bool:
         """Whether a step would do something."""
         return bool(self._active or self._waiting)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether somebody has not got a clause yet."""
+        return bool(self._waiting) or any(len(writing.text) < AHEAD for writing in self._active)
 
     def begin(self, key: Key, messages: Sequence[ChatMessage], max_tokens: int | None = None) -> None:
         """A new completion. Raises `Full` and `prompt.TooLong`."""
