@@ -158,6 +158,13 @@ def test_an_idle_machine_starts_with_the_smallest_chunk() -> None:
     assert playout(0.1, [replace(VIEW, pending=19, made=19)], MACHINE).detokenize == (("a", 19),)
 
 
+def test_who_waits_for_text_starts_with_a_word_or_two() -> None:
+    few, some = (replace(VIEW, starved=True, pending=fresh + 15, made=fresh + 15) for fresh in (8, 10))
+    assert not playout(0.0, [few], MACHINE).detokenize
+    assert playout(0.0, [some], MACHINE).detokenize == (("a", 25),)
+    assert playout(0.0, [replace(few, starved=False)], MACHINE).detokenize == (("a", 23),)
+
+
 def test_a_busy_machine_starts_with_more() -> None:
     """As much as lasts until the next chunk, by the costs at the present load."""
     busy = replace(MACHINE, slots=64)

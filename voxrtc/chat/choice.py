@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from voxrtc.chat.events import EventError
 from voxrtc.messages import ModelInfo
 
+THEIRS = "gpt-"  # what names of OpenAI's models begin with
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -19,13 +21,19 @@ class Choice:
 def choose(models: list[ModelInfo], model: str | None, voice: str | None, kept: Choice | None = None) -> Choice:
     """What is asked for, else what is `kept`, else the default: the first model, its voice `default` or first voice.
 
+    Clients of OpenAI that were not told of a model name one of OpenAI's, and a voice of its: that is no wish.
     Raises `EventError` that names the choices.
     """
+    theirs = model is not None and model.startswith(THEIRS) and all(info.name != model for info in models)
+    if theirs:
+        model = None
     name = model or (kept.model if kept else models[0].name if models else "")
     info = next((info for info in models if info.name == name), None)
     if info is None:
         names = ", ".join(info.name for info in models) or "none"
         raise EventError("model_not_found", f"No model {name[:64]!r} is loaded. Loaded: {names}.", "session.model")
+    if theirs and voice not in info.voices:
+        voice = None
     if voice and voice not in info.voices:
         voices = ", ".join(info.voices)
         raise EventError(

@@ -73,6 +73,7 @@ Policy = Callable[[float, Sequence[StreamView], Machine], StepPlan]
 
 BUDGET = 0.4  # seconds from arrival within which a listener should have first sound
 MARGIN = 1.3  # by how much a first chunk outlasts the predicted wait for the next one
+WORDS = 0.25  # seconds that a stream which waits for text begins with
 LOAD = 0.97  # of the machine's time that admitted streams may need
 LONG_CHUNK = 2  # times the ordinary chunk: what a stream with plenty of slack waits for
 
@@ -291,8 +292,11 @@ def _due(now: float, stream: StreamView, load: _Load, machine: Machine) -> bool:
 def _starts(now: float, stream: StreamView, fresh: int, load: _Load, machine: Machine) -> bool:
     """Start gating: the first chunk goes out when it lasts until the next small one, with a margin.
 
-    The margin is given up only to stay within the budget; who waited for longer than that at the door is to start well.
+    Of one that waits for its text nobody knows when that is: it begins with what lasts for a word or two. The margin is given
+    up only to stay within the budget; who waited for longer than that at the door is to start well.
     """
+    if stream.starved and fresh < WORDS * machine.frame_rate:
+        return False
     wait, waited = machine.min_chunk * load.step + load.reserve, now - stream.arrived
     hurry = waited < BUDGET <= waited + wait
     return fresh / machine.frame_rate >= (1.0 if hurry else MARGIN) * wait
