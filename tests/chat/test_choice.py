@@ -1,0 +1,46 @@
+"""Which model and voice a client gets for what it asks."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.fake_engine import TONE
+from voxrtc.chat.choice import Choice, choose
+from voxrtc.chat.events import EventError
+
+ONE = msgspec.structs.replace(TONE, name="one", voices=["default", "other"])
+TWO = msgspec.structs.replace(TONE, name="two", voices=["someone"])
+KEPT = Choice("two", "someone")
+
+
+@pytest.mark.parametrize(
+    ("model", "voice", "kept", "chosen"),
+    [
+        (None, None, None, Choice("one", "default")),
+        ("two", None, None, Choice("two", "someone")),
+        (None, "other", None, Choice("one", "other")),
+        (None, None, KEPT, KEPT),
+        ("one", None, KEPT, Choice("one", "default")),
+        ("gpt-realtime", "marin", None, Choice("one", "default")),
+        ("gpt-realtime", "other", None, Choice("one", "other")),
+        ("gpt-realtime", "marin", KEPT, KEPT),
+    ],
+)
+def test_what_is_chosen(model: str | None, voice: str | None, kept: Choice | None, chosen: Choice) -> None:
+    assert choose([ONE, TWO], model, voice, kept) == chosen
+
+
+def test_a_model_of_ours_may_have_a_name_of_theirs() -> None:
+    theirs = msgspec.structs.replace(TONE, name="gpt-tone", voices=["a"])
+    assert choose([ONE, theirs], "gpt-tone", None) == Choice("gpt-tone", "a")
+
+
+@pytest.mark.parametrize(
+    ("model", "voice", "code", "names"),
+    [("three", None, "model_not_found", "one, two"), ("two", "marin", "voice_not_found", "someone")],
+)
+def test_what_there_is_not_is_told(model: str, voice: str | None, code: str, names: str) -> None:
+    with pytest.raises(EventError, match=names) as error:
+        choose([ONE, TWO], model, voice)
+    assert error.value.code == code
