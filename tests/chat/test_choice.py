@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.fake_engine import TONE
+from tests.fake_engine import TONE_MODEL
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.events import EventError
 
-ONE = msgspec.structs.replace(TONE, name="one", voices=["default", "other"])
-TWO = msgspec.structs.replace(TONE, name="two", voices=["someone"])
+ONE = msgspec.structs.replace(TONE_MODEL, name="one", voices=["default", "other"])
+TWO = msgspec.structs.replace(TONE_MODEL, name="two", voices=["someone"])
 KEPT = Choice("two", "someone")
 
 
@@ -32,7 +32,7 @@ def test_what_is_chosen(model: str | None, voice: str | None, kept: Choice | Non
 
 
 def test_a_model_of_ours_may_have_a_name_of_theirs() -> None:
-    theirs = msgspec.structs.replace(TONE, name="gpt-tone", voices=["a"])
+    theirs = msgspec.structs.replace(TONE_MODEL, name="gpt-tone", voices=["a"])
     assert choose([ONE, theirs], "gpt-tone", None) == Choice("gpt-tone", "a")
 
 
