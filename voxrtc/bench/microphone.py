@@ -81,7 +81,7 @@ class Server:
         self._kind = kind
         self._keep: list[object] = []
 
-    async def handle(self, request: MediaRequest) -> MediaReply:
+    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply:
         assert isinstance(request, Offer)
         answer = self._ours if self._kind == "voxrtc" else self._stock
         return Answer(call=request.call, sdp=await answer(request.sdp, self.onsets[request.call]))
