@@ -94,7 +94,7 @@ async def test_offers_at_the_same_time_do_not_share_a_place() -> None:
     await media.close()
 
 
-@pytest.mark.parametrize("session", [{"model": "gpt-realtime"}, {"audio": {"output": {"voice": "alloy"}}}, {"model": 3}])
+@pytest.mark.parametrize("session", [{"model": "parrot"}, {"audio": {"output": {"voice": "alloy"}}}, {"model": 3}])
 async def test_a_session_that_cannot_be_is_refused_with_the_choices(session: dict[str, object]) -> None:
     media, browser = server(), Browser()
     refused = await ask(media, Offer(call="a", sdp=await browser.offer(), session=session))

@@ -86,7 +86,7 @@ async def test_the_session_tells_and_takes_model_and_voice() -> None:
             ("other", "high"),
             ("tone", "default"),
         ]
-        stage.do("session.update", event_id="e1", session={"model": "gpt-realtime"})
+        stage.do("session.update", event_id="e1", session={"model": "parrot"})
         stage.do("session.update", event_id="e2", session={"audio": {"output": {"voice": "alloy"}}})
     model, voice = stage.errors
     assert (model["code"], model["event_id"], model["param"]) == ("model_not_found", "e1", "session.model")

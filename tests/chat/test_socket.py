@@ -208,7 +208,7 @@ async def test_sessions_have_places_with_calls_and_leave_them() -> None:
 
 
 async def test_an_unknown_model_is_refused_with_the_choices() -> None:
-    refused = await Client().open("a", {"model": "gpt-realtime"})
+    refused = await Client().open("a", {"model": "parrot"})
     assert isinstance(refused, Refused)
     assert (refused.status, refused.code) == (400, "model_not_found")
     assert "tone" in refused.message
@@ -243,7 +243,7 @@ async def test_the_web_process_has_a_session_until_the_media_process_dies(tmp_pa
     assert types[0] == "session.created"
     assert "response.output_audio.delta" in types
     with pytest.raises(CallRefused) as refusal:
-        await client.open("b", {"model": "gpt-realtime"}, told.append)
+        await client.open("b", {"model": "parrot"}, told.append)
     assert refusal.value.code == "model_not_found"
     with pytest.raises(CallRefused):
         await client.say("b", "{}")

@@ -18,9 +18,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from playwright.sync_api import Browser, Error, Page, Playwright, sync_playwright
 
 from tests.e2e.desk import Desk, open_window
+from tests.fake_chat import chat_app
+from tests.serving import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_WITHIN = 180.0  # s, for a cold start beside other work on a small machine
@@ -81,6 +84,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         return
     with running(tmp_path_factory.mktemp("server") / "log.txt") as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Client, FastAPI]]:
+    """The product with a chat endpoint, and that endpoint (`fake_chat`): a test sets its `state.answers` and `state.asked`."""
+    chat = chat_app()
+    with serving(chat) as (host, port):
+        settings = {"VOXRTC_CHAT_URL": f"http://{host}:{port}/v1", "VOXRTC_CHAT_KEY": "secret", "VOXRTC_CHAT_MODEL": "small"}
+        with running(tmp_path_factory.mktemp("answering") / "log.txt", **settings) as client:
+            yield client, chat
 
 
 @contextmanager

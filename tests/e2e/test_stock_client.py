@@ -21,12 +21,10 @@ from fastapi import FastAPI
 from playwright.sync_api import Page, Playwright, Route
 
 from tests.e2e import ear
-from tests.e2e.conftest import chromium, running
+from tests.e2e.conftest import chromium
 from tests.e2e.desk import PATIENCE, SCRIPTS, open_window
 from tests.e2e.test_calls import LONG
 from tests.e2e.test_talk import RATE, silence, voice
-from tests.fake_chat import chat_app
-from tests.serving import serving
 from tests.speech import SAID, recorded
 from voxrtc.chat.reply import ToolCall
 
@@ -41,18 +39,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Client, FastAPI]]:
-    """The product with a chat endpoint, and that endpoint, which gives `ANSWERS` to each test anew."""
-    app = chat_app()
-    with serving(app) as (host, port):
-        chat = {"VOXRTC_CHAT_URL": f"http://{host}:{port}/v1", "VOXRTC_CHAT_KEY": "secret", "VOXRTC_CHAT_MODEL": "small"}
-        with running(tmp_path_factory.mktemp("stock") / "log.txt", **chat) as client:
-            yield client, app
-
-
-def test_over_websocket_in_node(server: tuple[httpx.Client, FastAPI], tmp_path: Path) -> None:
-    http, chat = server
+def test_over_websocket_in_node(answering: tuple[httpx.Client, FastAPI], tmp_path: Path) -> None:
+    http, chat = answering
     chat.state.answers[:], chat.state.asked[:] = ANSWERS, []
     (tmp_path / "boat.pcm").write_bytes(soxr.resample(recorded("boat"), 16_000, 24_000).astype("<i2").tobytes())
     url = str(http.base_url.copy_with(scheme="ws")).rstrip("/") + "/v1/realtime?model=lark"
@@ -69,8 +57,8 @@ def test_over_websocket_in_node(server: tuple[httpx.Client, FastAPI], tmp_path: 
     assert typed == {"role": "user", "content": "And tomorrow?"}
 
 
-def test_over_webrtc_in_chromium(playwright: Playwright, server: tuple[httpx.Client, FastAPI], tmp_path: Path) -> None:
-    http, chat = server
+def test_over_webrtc_in_chromium(playwright: Playwright, answering: tuple[httpx.Client, FastAPI], tmp_path: Path) -> None:
+    http, chat = answering
     chat.state.answers[:], chat.state.asked[:] = ANSWERS, []
     with stock_page(playwright, str(http.base_url), tmp_path / "mic.wav") as page:
         page.wait_for_function("window.stock?.connected")

@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, Playwright
 
 from tests.e2e import ear
-from tests.e2e.conftest import chromium, running
+from tests.e2e.conftest import chromium
 from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_calls import LONG
 from tests.e2e.test_turns import MOUTH
-from tests.fake_chat import chat_app
-from tests.serving import serving
 from tests.speech import SAID, recorded
 
 RATE = 48_000
@@ -143,31 +142,27 @@ def test_a_microphone_switched_off_hears_nothing(playwright: Playwright, server:
         assert len(desk.await_lines(1)) == 1
 
 
-def test_what_is_said_is_answered(playwright: Playwright, tmp_path: Path) -> None:
+def test_what_is_said_is_answered(playwright: Playwright, answering: tuple[httpx.Client, FastAPI], tmp_path: Path) -> None:
     """By a chat endpoint, in the voice; and somebody who breaks in is answered, too."""
+    server, chat = answering
     first = f"That is a good question, I think. {LONG}"
-    app = chat_app(first, "Of course. What would you like to talk about?")
+    chat.state.answers[:], chat.state.asked[:] = [first, "Of course. What would you like to talk about?"], []
     sound = [silence(1.5), voice("boat"), silence(7), voice("book")]
-    with serving(app) as (host, port):
-        chat = {"VOXRTC_CHAT_URL": f"http://{host}:{port}/v1", "VOXRTC_CHAT_KEY": "secret", "VOXRTC_CHAT_MODEL": "small"}
-        with (
-            running(tmp_path / "log.txt", **chat) as server,
-            talking(playwright, server, tmp_path / "mic.wav", *sound) as desk,
-        ):
-            desk.talk()
-            desk.page.wait_for_function("voxrtc.microphone")
-            desk.page.evaluate("recorder.listen()")
-            desk.await_sound()
-            within = desk.page.evaluate("recorder.answeredWithin()")
-            desk.await_lines(2, "voice")
-            assert not desk.trouble
-            desk.page.wait_for_timeout(400)
-            heard = ear.transcribe(ear.prepare(*desk.take()))
+    with talking(playwright, server, tmp_path / "mic.wav", *sound) as desk:
+        desk.talk()
+        desk.page.wait_for_function("voxrtc.microphone")
+        desk.page.evaluate("recorder.listen()")
+        desk.await_sound()
+        within = desk.page.evaluate("recorder.answeredWithin()")
+        desk.await_lines(2, "voice")
+        assert not desk.trouble
+        desk.page.wait_for_timeout(400)
+        heard = ear.transcribe(ear.prepare(*desk.take()))
     assert heard.startswith("That is a good question")
     assert "what would you like to talk about" in heard.lower()
     print(f"end of speech -> first audible sample of the answer: {within:.0f} ms")
     assert 300 < within < 3_000  # some silence, to know that the turn is over, is in it
-    _, second = app.state.asked
+    _, second = chat.state.asked
     roles = [message["role"] for message in second["messages"]]
     assert roles == ["system", "user", "assistant", "user"]
     assert 5 < len(second["messages"][2]["content"].split()) < 60  # what was heard, of 250
