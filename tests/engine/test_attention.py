@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.engine import flashinfer_reference
-from voxrtc.engine import flashinfer_attention
+from voxrtc.engine import cpu_attention, flashinfer_attention
 from voxrtc.engine.attention import Backend, Layout, choose
 from voxrtc.engine.cpu_attention import CpuAttention
 from voxrtc.engine.flashinfer_attention import FlashInferAttention, sizes
@@ -235,3 +235,15 @@ def test_a_row_alone_has_the_bits_that_it_has_among_others() -> None:
     together = seen([0, 1, 2])
     for slot in range(3):
         assert torch.equal(seen([slot])[0], together[slot])
+
+
+def test_where_nothing_can_be_written_the_loop_is_compiled_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numba refuses to keep what it compiled where it finds no place for it."""
+
+    def njit(cache: bool = False, **options: object):  # type: ignore[no-untyped-def]
+        if cache:
+            raise RuntimeError("no locator available")
+        return numba.njit(**options)
+
+    monkeypatch.setattr(cpu_attention, "njit", njit)
+    assert cpu_attention._compiled()(lambda x: x + 1)(1) == 2

@@ -9,7 +9,8 @@ whatever else is in the batch.
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +24,18 @@ from voxrtc.speechlm.layers.attention import Attention
 
 Floats: TypeAlias = NDArray[np.float32]
 _MATH = {"reassoc", "contract", "arcp", "nsz"}  # sums in any order; but numbers may be none, by which a broken stream is known
+
+
+def _compiled(**options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """What was compiled once (seconds) is kept beside this file or with the user, where one of them can be written."""
+
+    def compile(function: Callable[..., None]) -> Callable[..., None]:
+        try:
+            return njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:  # there is no place
+            return njit(nogil=True, **options)(function)
+
+    return compile
 
 
 class CpuAttention:
@@ -55,7 +68,7 @@ class _CpuStep:
         return seen
 
 
-@njit(nogil=True)
+@_compiled()
 def _store(k, v, keys, values, table, rows, positions):  # type: ignore[no-untyped-def]
     """Token i of slot `rows[i]` goes to `positions[i]` of that slot. Pages are [pages, kv_heads, page_size, head_dim]."""
     size = keys.shape[2]
@@ -65,7 +78,7 @@ def _store(k, v, keys, values, table, rows, positions):  # type: ignore[no-untyp
         values[page, :, place] = v[i]
 
 
-@njit(nogil=True, fastmath=_MATH)
+@_compiled(fastmath=_MATH)
 def _attend(q, keys, values, table, rows, positions, out):  # type: ignore[no-untyped-def]
     """softmax(q k / sqrt(head_dim)) v of each token over its slot's positions up to its own."""
     heads, dim = q.shape[1:]
