@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import numba
 import pytest
 import torch
 from hypothesis import given, settings
