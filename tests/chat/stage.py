@@ -25,6 +25,8 @@ from voxrtc.rtc.track import PlayoutTrack
 LOUD = 8_000
 LONG = " ".join(["word"] * 100)  # 10 s of tone: more than the track's queue holds
 
+PATIENCE = 30.0  # seconds; reached only when something is broken
+
 
 class Stage:
     """`Line` and client in one. `async with` it: the track then runs as fast as its packets are taken."""
@@ -86,7 +88,7 @@ class Stage:
     async def event(self, type: str, number: int = 1) -> dict[str, Any]:
         """The `number`th event of this type, come or to come."""
         async with self._came:
-            await asyncio.wait_for(self._came.wait_for(lambda: len(self.all(type)) >= number), 10)
+            await asyncio.wait_for(self._came.wait_for(lambda: len(self.all(type)) >= number), PATIENCE)
         return self.all(type)[number - 1]
 
     def all(self, type: str) -> list[dict[str, Any]]:
@@ -132,6 +134,6 @@ class Stage:
 
 async def until(holds: object) -> None:
     """Let the loop turn until it is true."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not holds():  # type: ignore[operator]
             await asyncio.sleep(0)
