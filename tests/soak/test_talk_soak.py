@@ -104,15 +104,21 @@ def look(process: Path) -> Look:
     return Look(int(status["VmRSS"].split()[0]), int(status["Threads"]), len(list((process / "fd").iterdir())))
 
 
-def processes() -> dict[str, Path]:
-    """Ours that run now, by module."""
-    found = {}
+def processes(port: int) -> dict[str, Path]:
+    """The server on that port and its children, as they are now, by module."""
+    found, parents = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (folder / "cmdline").read_text().split("\0")
-            if any(word.startswith("voxrtc.") for word in words) or words[-2:-1] == ["app.py"]:
-                found[next((word for word in words if word.startswith("voxrtc.")), "app.py")] = folder
-    return found
+            parents[folder] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if words[-2:-1] == ["app.py"] and f"PORT={port}" in (folder / "environ").read_text().split("\0"):
+                found["app.py"] = folder
+            elif module := next((word for word in words if word.startswith("voxrtc.")), None):
+                found.setdefault(f"{module} {parents[folder]}", folder)
+    server = found["app.py"]
+    return {
+        name.split()[0]: folder for name, folder in found.items() if folder == server or parents[folder] == int(server.name)
+    }
 
 
 async def call(http: httpx.AsyncClient, person: Person) -> None:
@@ -131,7 +137,7 @@ async def soak(url: str) -> tuple[list[Person], list[int], dict[str, list[Look]]
             while True:
                 await asyncio.sleep(LOOK_EVERY)
                 tasks.append((await http.get("/v1/voxrtc/stats")).json()["media"]["tasks"])
-                for name, process in processes().items():
+                for name, process in processes(httpx.URL(url).port or 80).items():
                     looks[name].append(look(process))
 
         people = [Person(seed) for seed in range(PEERS)]
