@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from tests.parity.texts import CONVERSATION
 from tests.tiny import GOLDEN
 from voxrtc.llm.gguf import cached, convert, read_config, read_tensors, read_tokenizer
-from voxrtc.llm.network import Network
 from voxrtc.llm.prompt import Prompter
 from voxrtc.messages import ChatMessage
+from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.layers.attention import DenseCausal
 from voxrtc.speechlm.weights import WeightsError
 
@@ -63,13 +63,13 @@ def test_scores_and_words_are_the_oracles(gguf: Path) -> None:
     golden = load_file(GOLDEN / "smollm2" / "golden.safetensors")
     reader = GGUFReader(gguf)
     config = read_config(reader)
-    network = Network.filled(config, read_tensors(reader, config), gguf, 256)
+    network = CausalLM.filled(config, read_tensors(reader, config), gguf, 256)
     ids = golden["ids"].tolist()
     written = golden["written"].tolist()
     whole = torch.tensor([ids + written])
     with torch.inference_mode():
         hidden = network(whole, torch.arange(whole.shape[1])[None], DenseCausal())[0]
-        scores = network.scores(hidden[len(ids) - 4 : -1])
+        scores = network.head(hidden[len(ids) - 4 : -1])
     assert (scores[:4, ::EVERY] - golden["scores"]).abs().max() <= 1e-4
     assert scores[3:].argmax(-1).tolist() == written
 
@@ -92,8 +92,8 @@ def test_a_file_is_made_into_a_folder_once(tmp_path: Path, monkeypatch: pytest.M
     assert cached(file) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == made
     assert [path.name for path in folder.parent.iterdir()] == [folder.name], "nothing unfinished is left"
-    network = Network.load(folder, 32)
-    assert network.scores(network.embed(torch.tensor([2]))).shape == (1, len(TINY))
+    network = CausalLM.load(folder, 32)
+    assert network.head(network.embed(torch.tensor([2]))).shape == (1, len(TINY))
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])

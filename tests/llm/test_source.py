@@ -12,8 +12,8 @@ from tests.fake_hub import Hub, serving
 from tests.tiny import write
 from voxrtc.cards import CardError, names, read_files
 from voxrtc.llm import source
-from voxrtc.llm.network import Network
 from voxrtc.settings import Settings
+from voxrtc.speechlm.causal_lm import CausalLM
 
 OURS = Settings().chat_models
 
@@ -50,7 +50,7 @@ def test_a_model_comes_from_the_hub_where_there_is_no_wheel(
         folder = source.folder(models, "smollm2-135m", lambda done, total: told.append((done, total)), hub.url)
         assert source.folder(models, "smollm2-135m", ignore) == folder
     assert told[-1][0] == told[-1][1] > 0
-    assert Network.load(folder, 64).embed.weight.shape == (64, 32)
+    assert CausalLM.load(folder, 64).embed.weight.shape == (64, 32)
 
 
 def test_without_either_it_is_told_what_to_do(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tests.speechlm.families import VOICES, tiny_orpheus, write_orpheus
 from tests.tiny import GOLDEN
 from voxrtc.speechlm.base import InvalidRequest, Utterance
 from voxrtc.speechlm.layers.attention import DenseCausal
-from voxrtc.speechlm.orpheus import CODES, END, FIRST, FRAMES, PROMPT, SLOTS, STOP, TEXT_TOKENS, Network, Orpheus
+from voxrtc.speechlm.orpheus import CODES, END, FIRST, FRAMES, POSITIONS, PROMPT, SLOTS, STOP, TEXT_TOKENS, Network, Orpheus
 from voxrtc.speechlm.weights import WeightsError
 
 PROMPTS = json.loads((GOLDEN / "orpheus" / "prompts.json").read_text())
@@ -121,18 +121,18 @@ def test_the_end_is_heard_as_nothing(folder: Path) -> None:
 
 
 def test_an_untied_head_is_read_and_a_tied_one_written_twice_is_not(folder: Path, tmp_path: Path) -> None:
-    tied = Network.load(folder, torch.float32)
+    tied = Network.load(folder, POSITIONS, torch.float32)
     config = json.loads((folder / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
     tensors = {k: v for path in folder.glob("*.safetensors") if path.stem != "golden" for k, v in load_file(path).items()}
     save_file({**tensors, "lm_head.weight": 2 * tensors["model.embed_tokens.weight"]}, tmp_path / "model.safetensors")
-    torch.testing.assert_close(Network.load(tmp_path, torch.float32).head.weight, 2 * tied.head.weight)
+    torch.testing.assert_close(Network.load(tmp_path, POSITIONS, torch.float32).head.weight, 2 * tied.head.weight)
     (tmp_path / "config.json").write_text(json.dumps(config))
-    torch.testing.assert_close(Network.load(tmp_path, torch.float32).head.weight, tied.head.weight)
+    torch.testing.assert_close(Network.load(tmp_path, POSITIONS, torch.float32).head.weight, tied.head.weight)
 
 
 def test_it_can_be_had_in_half_precision(folder: Path) -> None:
-    network = Network.load(folder, torch.bfloat16)
+    network = Network.load(folder, POSITIONS, torch.bfloat16)
     assert {parameter.dtype for parameter in network.parameters()} == {torch.bfloat16}
     hidden = network(torch.arange(9)[None], torch.arange(9)[None], DenseCausal())
     assert hidden.dtype == torch.bfloat16 and hidden.isfinite().all()

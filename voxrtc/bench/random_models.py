@@ -19,7 +19,7 @@ from voxrtc.speechlm.csm.network import Network as CsmNetwork
 from voxrtc.speechlm.csm.prompt import BEGIN, END
 from voxrtc.speechlm.csm.prompt import Writer as CsmWriter
 from voxrtc.speechlm.layers.decoder import DecoderConfig
-from voxrtc.speechlm.orpheus import FRAMES, PROMPT, SLOTS, SPOKEN, Orpheus, OrpheusDetokenizer
+from voxrtc.speechlm.orpheus import POSITIONS, SPOKEN, Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.orpheus import Network as OrpheusNetwork
 from voxrtc.speechlm.pocket.config import PocketConfig
 from voxrtc.speechlm.pocket.model import Pocket
@@ -41,7 +41,7 @@ CSM_1B = {
 }  # fmt: skip
 ORPHEUSES = {"orpheus-bf16": torch.bfloat16}
 ORPHEUS_3B = DecoderConfig(
-    layers=28, dim=3072, heads=24, kv_heads=8, head_dim=128, ffn_dim=8192, positions=PROMPT + SLOTS * FRAMES, rope_theta=5e5
+    layers=28, dim=3072, heads=24, kv_heads=8, head_dim=128, ffn_dim=8192, positions=POSITIONS, rope_theta=5e5
 )
 SNAC_24KHZ = SnacConfig(latent_dim=768, dim=1024, rates=(8, 8, 4, 2), codes=4096, code_dim=8)
 

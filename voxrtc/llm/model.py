@@ -12,9 +12,9 @@ from tokenizers import Tokenizer
 from voxrtc.engine.attention import Layout, choose
 from voxrtc.engine.kv_cache import OutOfPages, PagedCache
 from voxrtc.engine.sampling import SamplingTable
-from voxrtc.llm.network import Network
 from voxrtc.messages import Sampling
 from voxrtc.speechlm.base import CacheShape
+from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.weights import read_tokenizer
 
 CONTEXT = 2048  # tokens of one conversation, more than any prompt and completion take
@@ -40,7 +40,7 @@ class Part:
 class ChatModel:
     """Computes steps for several conversations at once. One thread at a time."""
 
-    def __init__(self, network: Network, tokenizer: Tokenizer) -> None:
+    def __init__(self, network: CausalLM, tokenizer: Tokenizer) -> None:
         self.network, self.tokenizer = network, tokenizer
         shape = network.decoder.config
         kept = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, CONTEXT)
@@ -53,7 +53,7 @@ class ChatModel:
         """Read a folder that transformers saved. In bfloat16 where the processor multiplies that. Raises `WeightsError`."""
         fast = torch.ops.mkldnn._is_mkldnn_bf16_supported()
         tokenizer = read_tokenizer(folder / "tokenizer.json")
-        network = Network.load(folder, CONTEXT, torch.bfloat16 if fast else torch.float32)
+        network = CausalLM.load(folder, CONTEXT, torch.bfloat16 if fast else torch.float32)
         network.pack()
         return cls(network, tokenizer)
 
@@ -91,7 +91,7 @@ class ChatModel:
         asked = [i for i, part in enumerate(parts) if part.samples]
         if not asked:
             return [None] * len(parts)
-        scores = self.network.scores(hidden[torch.from_numpy(layout.ends[asked])])
+        scores = self.network.head(hidden[torch.from_numpy(layout.ends[asked])])
         sampler = self._sampling.sampler([parts[i].slot for i in asked])
         chosen = iter(sampler(scores, 0, _padded([parts[i].recent for i in asked])).tolist())
         sampler.advance()

@@ -31,13 +31,10 @@ from voxrtc.speechlm.base import (
     SpeechLM,
     Utterance,
 )
+from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.codecs.streams import StreamState
-from voxrtc.speechlm.layers.attention import Attention
-from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig
-from voxrtc.speechlm.layers.linear import pack_all
-from voxrtc.speechlm.llama import decoder_config, decoder_table
-from voxrtc.speechlm.weights import WeightsError, load_module, read_folder, read_json, read_tokenizer
+from voxrtc.speechlm.weights import WeightsError, read_json, read_tokenizer
 
 START_OF_HUMAN, END_OF_TEXT, END_OF_HUMAN, START_OF_AI, START_OF_SPEECH = 128259, 128009, 128260, 128261, 128257
 TEXT_IDS = 128256  # ids of Llama 3's own vocabulary; above are Orpheus's
@@ -51,49 +48,21 @@ FRAMES = 350  # of a piece at most: 30 s. A model that does not find its end is 
 FRAMES_AT_LEAST, FRAMES_A_TOKEN = 48, 5
 ROOM = FRAMES + 1  # a further step may be under way when the limit is found
 PROMPT = TEXT_TOKENS + 16  # positions
-MOST_ROWS = 128  # of a step that is not out of the ordinary
+POSITIONS = PROMPT + SLOTS * FRAMES
 
 
-class Network(nn.Module):
-    """The backbone. Its head holds the rows of `SPOKEN` only."""
-
-    def __init__(self, config: DecoderConfig, vocabulary: int) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(vocabulary, config.dim)
-        self.decoder = Decoder(config)
-        self.head = nn.Linear(config.dim, vocabulary, bias=False)
+class Network(CausalLM):
+    """The backbone. Its head holds the rows of `SPOKEN` only, once it is loaded."""
 
     @classmethod
-    def load(cls, folder: Path, dtype: torch.dtype) -> Network:
+    def load(cls, folder: Path, positions: int, dtype: torch.dtype = torch.float32) -> Network:
         """Read a folder that transformers' `LlamaForCausalLM` saved. Raises `WeightsError`."""
-        config = read_json(folder / "config.json")
-        shape, vocabulary = decoder_config(config, PROMPT + SLOTS * FRAMES), config.get("vocab_size", 0)
+        vocabulary = read_json(folder / "config.json").get("vocab_size", 0)
         if vocabulary < SPOKEN.stop:
             raise WeightsError(f"{folder} has {vocabulary} tokens; Orpheus's codes need {SPOKEN.stop}.")
-        with torch.device("meta"):
-            network = cls(shape, vocabulary)
-        tensors = read_folder(folder, dtype)
-        head = "model.embed_tokens.weight" if config.get("tie_word_embeddings") else "lm_head.weight"
-        if head != "lm_head.weight":
-            tensors.pop("lm_head.weight", None)  # some tools write the tied tensor twice
-        table = decoder_table(shape, "decoder.", "model.")
-        table |= {"embed.weight": ("model.embed_tokens.weight",), "head.weight": (head,)}
-        load_module(network, tensors, folder, table)
-        network.head.weight = nn.Parameter(network.head.weight[SPOKEN.start : SPOKEN.stop].clone())
-        return network.requires_grad_(False)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of hidden states. Big weights may be of a smaller one."""
-        return self.decoder.norm.weight.dtype
-
-    def pack(self) -> None:
-        """Make it fast, on a CPU. After its weights are filled."""
-        pack_all(self, MOST_ROWS)
-
-    def forward(self, ids: Tensor, positions: Tensor, attention: Attention) -> Tensor:
-        """Token ids [n] at `positions` [n] -> hidden states [n, dim]."""
-        return self.decoder(self.embed(ids).to(self.dtype), positions, attention)
+        network = super().load(folder, positions, dtype)
+        network.head.weight = nn.Parameter(network.head.weight[SPOKEN.start : SPOKEN.stop].clone(), requires_grad=False)
+        return network
 
     def scores(self, hidden: Tensor, slot: Tensor) -> Tensor:
         """Hidden states [n, dim] whose next token is in `slot` [n] -> scores of its codes and of the end [n, CODES + 1].
@@ -142,7 +111,7 @@ class Orpheus(SpeechLM):
         `dtype` is that of the backbone; SNAC stays in float32. Raises `WeightsError`.
         """
         tokenizer = read_tokenizer(folder / "tokenizer.json")
-        network, codec = Network.load(folder, dtype).to(device), Snac.load(folder / "snac").to(device)
+        network, codec = Network.load(folder, POSITIONS, dtype).to(device), Snac.load(folder / "snac").to(device)
         network.pack()
         return cls(network, tokenizer, OrpheusDetokenizer(codec), voices)
 

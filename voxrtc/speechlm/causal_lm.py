@@ -1,8 +1,9 @@
-"""The network of a chat model: the decoder that the speech models share, between an embedding and a head of words."""
+"""A decoder between an embedding and a head, as transformers saves it (`…ForCausalLM` of a kind in `llama.KINDS`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +17,8 @@ from voxrtc.speechlm.weights import load_module, read_folder, read_json
 MOST_ROWS = 128  # of a step that is not out of the ordinary
 
 
-class Network(nn.Module):
-    """Token ids in, scores of the next token out."""
+class CausalLM(nn.Module):
+    """Token ids in, hidden states out; `head` makes scores of the next token of them."""
 
     def __init__(self, config: DecoderConfig, vocabulary: int) -> None:
         super().__init__()
@@ -26,14 +27,13 @@ class Network(nn.Module):
         self.head = nn.Linear(config.dim, vocabulary, bias=False)
 
     @classmethod
-    def load(cls, folder: Path, positions: int, dtype: torch.dtype = torch.float32) -> Network:
-        """Read a folder that transformers saved, of any kind in `speechlm.llama`. Raises `WeightsError`."""
+    def load(cls, folder: Path, positions: int, dtype: torch.dtype = torch.float32) -> Self:
+        """Read a folder, for sequences of `positions`. Raises `WeightsError`."""
         config = read_json(folder / "config.json")
-        tensors = read_folder(folder, dtype)
-        return cls.filled(config, tensors, folder, positions)
+        return cls.filled(config, read_folder(folder, dtype), folder, positions)
 
     @classmethod
-    def filled(cls, config: dict, tensors: dict[str, Tensor], source: Path, positions: int) -> Network:
+    def filled(cls, config: dict[str, Any], tensors: dict[str, Tensor], source: Path, positions: int) -> Self:
         """With these tensors, under transformers' names; `source` is where they are from. Raises `WeightsError`."""
         shape = decoder_config(config, positions)
         with torch.device("meta"):
@@ -54,13 +54,9 @@ class Network(nn.Module):
         return dtype
 
     def pack(self) -> None:
-        """Make it fast, on a CPU."""
+        """Make it fast, on a CPU. After its weights are filled."""
         pack_all(self, MOST_ROWS)
 
     def forward(self, ids: Tensor, positions: Tensor, attention: Attention) -> Tensor:
         """Token ids [n] at `positions` [n] -> hidden states [n, dim]."""
         return self.decoder(self.embed(ids).to(self.dtype), positions, attention)
-
-    def scores(self, hidden: Tensor) -> Tensor:
-        """Hidden states [n, dim] -> scores of the next token [n, vocabulary]."""
-        return self.head(hidden)
