@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import statistics
-import tempfile
 from multiprocessing.connection import Connection
 
 import numpy as np
-from aiortc import RTCPeerConnection, RTCSessionDescription
 
-from voxrtc.bench.microphone import FRAMES, SETTLE, Talk
-from voxrtc.bench.rtc import SPAWN, await_reply, cpu, end, engine_known, engine_process, server_process
+from voxrtc.bench.microphone import FRAMES, SETTLE, Talk, connect
+from voxrtc.bench.rtc import await_reply, cpu, engine_known, served
 from voxrtc.chat.media_client import MediaClient
-from voxrtc.messages import Offer
 from voxrtc.rtc import ice
 from voxrtc.rtc.opus import OpusEncoder
 from voxrtc.rtc.playout import Frame
@@ -43,14 +39,8 @@ async def attend(address: str, peers: int, seconds: float, microphone: bool, con
     await client.ready()
     await engine_known(client)
     for number in range(peers):
-        connection, opened = RTCPeerConnection(ice.configuration("")), asyncio.Event()
+        connection, sender = await connect(client, f"listener_{number}")
         connections.append(connection)
-        sender = connection.addTransceiver("audio", direction="sendrecv").sender
-        connection.createDataChannel("oai-events").on("open", opened.set)
-        await connection.setLocalDescription(await connection.createOffer())
-        answer = await client.answer(Offer(call=f"listener_{number}", sdp=connection.localDescription.sdp))
-        await connection.setRemoteDescription(RTCSessionDescription(answer.sdp, "answer"))
-        await opened.wait()
         if microphone:
             sender.replaceTrack(Talk(quiet()))
     await asyncio.sleep(SETTLE)
@@ -67,17 +57,7 @@ def attending(*arguments: object) -> None:
 
 def run(peers: int, seconds: float, microphone: bool) -> float:
     """The share of a core that one listener takes."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        engine, address = f"ipc://{folder}/engine", f"ipc://{folder}/media"
-        server, servers_end = SPAWN.Pipe()
-        listeners, listeners_end = SPAWN.Pipe()
-        for process in (
-            SPAWN.Process(target=engine_process, args=(engine,), daemon=True),
-            SPAWN.Process(target=server_process, args=("voxrtc", engine, address, servers_end), daemon=True),
-            SPAWN.Process(target=attending, args=(address, peers, seconds, microphone, listeners_end), daemon=True),
-        ):
-            process.start()
-            stack.callback(end, process)
+    with served("voxrtc", attending, peers, seconds, microphone) as (server, listeners):
         await_reply(listeners, 30 + peers)
         before = cpu(server)
         await_reply(listeners, seconds + 30)

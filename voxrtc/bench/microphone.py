@@ -20,7 +20,7 @@ from fractions import Fraction
 from multiprocessing.connection import Connection
 
 import numpy as np
-from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
+from aiortc import MediaStreamTrack, RTCPeerConnection, RTCRtpSender, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 from av import AudioResampler
 from av.packet import Packet
@@ -155,6 +155,18 @@ class Talk(MediaStreamTrack):
         return packet
 
 
+async def connect(client: MediaClient, call: str) -> tuple[RTCPeerConnection, RTCRtpSender]:
+    """A call that is open, and what sends a microphone's sound in it."""
+    connection, opened = RTCPeerConnection(ice.configuration("")), asyncio.Event()
+    sender = connection.addTransceiver("audio", direction="sendrecv").sender
+    connection.createDataChannel("oai-events").on("open", opened.set)
+    await connection.setLocalDescription(await connection.createOffer())
+    answer = await client.answer(Offer(call=call, sdp=connection.localDescription.sdp))
+    await connection.setRemoteDescription(RTCSessionDescription(answer.sdp, "answer"))
+    await opened.wait()
+    return connection, sender
+
+
 async def talk(address: str, peers: int, seconds: float, sound: bool, control: Connection) -> None:
     """Connect, tell the parent, talk (or be silent), and send it the onsets by call."""
     ice.prepare(loopback=True)
@@ -162,15 +174,9 @@ async def talk(address: str, peers: int, seconds: float, sound: bool, control: C
     await client.ready()
     packets, talks, connections = second(), {}, []
     for number in range(peers):
-        connection, call = RTCPeerConnection(ice.configuration("")), f"talker_{number}"
+        call = f"talker_{number}"
+        connection, sender = await connect(client, call)
         connections.append(connection)
-        sender = connection.addTransceiver("audio", direction="sendrecv").sender
-        opened = asyncio.Event()
-        connection.createDataChannel("oai-events").on("open", opened.set)
-        await connection.setLocalDescription(await connection.createOffer())
-        answer = await client.answer(Offer(call=call, sdp=connection.localDescription.sdp))
-        await connection.setRemoteDescription(RTCSessionDescription(answer.sdp, "answer"))
-        await opened.wait()
         talks[call] = Talk(packets)
         if sound:
             sender.replaceTrack(talks[call])

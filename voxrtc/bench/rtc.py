@@ -17,7 +17,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -230,8 +230,10 @@ def listener_process(address: str, peers: int, seconds: float, control: Connecti
 # --- runs ---
 
 
-def run(kind: str, peers: int, seconds: float) -> Result:
-    """One run, in processes of its own."""
+@contextlib.contextmanager
+def served(kind: str, listeners: Callable[..., None], *arguments: object) -> Iterator[tuple[Connection, Connection]]:
+    """An engine, a server of this kind and `listeners(address, *arguments, control)`, in processes of their own: the server's
+    control and the listeners'."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         engine, address = f"ipc://{folder}/engine", f"ipc://{folder}/media"
         server, servers_end = SPAWN.Pipe()
@@ -239,10 +241,16 @@ def run(kind: str, peers: int, seconds: float) -> Result:
         for process in (
             SPAWN.Process(target=engine_process, args=(engine,), daemon=True),
             SPAWN.Process(target=server_process, args=(kind, engine, address, servers_end), daemon=True),
-            SPAWN.Process(target=listener_process, args=(address, peers, seconds, ears_end), daemon=True),
+            SPAWN.Process(target=listeners, args=(address, *arguments, ears_end), daemon=True),
         ):
             process.start()
             stack.callback(end, process)
+        yield server, ears
+
+
+def run(kind: str, peers: int, seconds: float) -> Result:
+    """One run, in processes of its own."""
+    with served(kind, listener_process, peers, seconds) as (server, ears):
         await_reply(ears, 30 + peers)
         before = cpu(server)
         first, gaps = await_reply(ears, seconds + 30)
