@@ -14,10 +14,8 @@ from voxrtc.chat.events import EventError
 from voxrtc.chat.spoken import Spoken
 from voxrtc.chat.turns import LONGEST, ONSET, Lasted, Paused, Started, Stopped, Turns, TurnSettings
 from voxrtc.rtc.microphone import BLOCK_SECONDS
-from voxrtc.rtc.microphone import RATE as MICROPHONE_RATE
 from voxrtc.rtc.sound import Samples
 
-PCM_SECOND = 2 * MICROPHONE_RATE  # bytes
 LEAST = 0.1  # seconds that can be committed
 VERDICT = 1.2  # seconds of silence in which words may still tell an interruption from a backchannel
 BRIEF = 0.5  # seconds of speech: where no words have told by then, what was shorter was a backchannel
@@ -71,7 +69,6 @@ class InputBuffer:
         self._perhaps = False  # the open turn may be none
         self._at = 0.0  # where it begins
         self._given = self._speech = 0  # bytes of it that the transcriber has, and up to the end of its last speech
-        self._first = 0  # bytes of it when it began to be one
         self.configure(settings)
 
     def configure(self, settings: TurnSettings | None) -> None:
@@ -210,8 +207,8 @@ class InputBuffer:
         self._turns.wait(self.settings.patience(over))
 
     def _stop(self, at: float) -> None:
-        assert self._turn
-        if self._perhaps and ONSET + (self._speech - self._first) / PCM_SECOND < BRIEF:
+        assert self._turn and self._turns
+        if self._perhaps and self._turns.length < BRIEF:
             return self.drop()
         self._announce()
         self._listener.tell("input_audio_buffer.speech_stopped", audio_end_ms=_ms(at), item_id=self._turn.id)
@@ -221,7 +218,7 @@ class InputBuffer:
         """A turn, of the last `blocks` so far."""
         self._turn = Spoken(events.new_id("item"), self._listener.tell, self._listener.said, self._guessed)
         pcm = b"".join(list(self._before)[-blocks:])
-        self._given = self._speech = self._first = len(pcm)
+        self._given = self._speech = len(pcm)
         self._transcriber.begin(self._turn.id, self._turn, pcm)
         self._before.clear()
         return self._turn

@@ -111,6 +111,11 @@ class Turns:
         """The last block was speech."""
         return self._speaking
 
+    @property
+    def length(self) -> float:
+        """Seconds from the onset of the present turn, or the last one, to the end of its speech so far."""
+        return self._voiced - self._onset
+
     def wait(self, patience: float) -> None:
         """The present silence, and no other, ends the turn after so many seconds."""
         self._patience = patience
