@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import (
+from voxrtc.messages.engine import (
     Cancel,
     Chunk,
     Ended,

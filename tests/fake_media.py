@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from voxrtc.chat.media_client import CallRefused
-from voxrtc.messages import Answer, Offer
+from voxrtc.messages.media import Answer, Offer
 
 
 class EchoMedia:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from voxrtc.cards import CardError, names, read_card
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
-from voxrtc.messages import ModelInfo, Sampling
+from voxrtc.messages.engine import ModelInfo, Sampling
 
 
 class CardError(Exception):

@@ -13,7 +13,7 @@ from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
 from voxrtc.cards import Card, Needs, Source
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import Progress, Sampling, Unload
+from voxrtc.messages.engine import Progress, Sampling, Unload
 
 pytestmark = pytest.mark.anyio
 PATH = "/v1/voxrtc/models"

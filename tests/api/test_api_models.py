@@ -5,7 +5,7 @@ import pytest
 
 from tests.fake_engine import ToneTransport
 from voxrtc.engine import fleet
-from voxrtc.messages import GetModels, Models
+from voxrtc.messages.engine import GetModels, Models
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,8 @@ from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
 from voxrtc.chat.media_client import CallRefused, MediaClient
-from voxrtc.messages import MediaRequest, decode, encode
+from voxrtc.messages import decode, encode
+from voxrtc.messages.media import MediaRequest
 
 pytestmark = pytest.mark.anyio
 PATH = "/v1/realtime/calls"

@@ -16,7 +16,7 @@ from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
 from voxrtc.api.encoders import ENCODERS
-from voxrtc.messages import Failed, Generate, Playout
+from voxrtc.messages.engine import Failed, Generate, Playout
 
 pytestmark = pytest.mark.anyio
 PATH = "/v1/audio/speech"

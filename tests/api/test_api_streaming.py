@@ -20,7 +20,7 @@ from tests.fake_media import EchoMedia
 from tests.serving import serving
 from voxrtc.api.app import build_app
 from voxrtc.api.encoders import ENCODERS
-from voxrtc.messages import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, Playout
+from voxrtc.messages.engine import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, Playout
 
 Address = tuple[str, int]
 RATE = 24_000

@@ -12,7 +12,7 @@ from tests.fake_engine import ToneTransport
 from voxrtc.api.encoders import ENCODERS
 from voxrtc.api.errors import ApiError
 from voxrtc.api.recording import SAMPLE_RATE, read_recording
-from voxrtc.messages import Generate
+from voxrtc.messages.engine import Generate
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from voxrtc.asr.client import HearingClient
 from voxrtc.asr.moonshine import Moonshine
 from voxrtc.asr.process import HearingServer, serve
 from voxrtc.asr.queue import BYTES, ENOUGH, SETTLED
-from voxrtc.messages import Finish, Hear, HearingReply, Look, Transcript
+from voxrtc.messages.hearing import Finish, Hear, HearingReply, Look, Transcript
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0

@@ -11,7 +11,7 @@ from voxrtc.bench.figures import Figures, Usage, figures, header, row
 from voxrtc.bench.load import Hearing, hopeless, listen, passed
 from voxrtc.bench.workload import Request
 from voxrtc.engine.client import EngineClient
-from voxrtc.messages import Cancel, Generate, Playout
+from voxrtc.messages.engine import Cancel, Generate, Playout
 
 USAGE = Usage(0.0, 100.0, 7.0, None)
 

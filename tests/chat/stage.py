@@ -18,7 +18,7 @@ from voxrtc.chat.manner import Manner
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.turns import TurnSettings
-from voxrtc.messages import Cancel, Generate, ModelInfo, Playout
+from voxrtc.messages.engine import Cancel, Generate, ModelInfo, Playout
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS
 from voxrtc.rtc.track import PlayoutTrack
 

@@ -10,7 +10,8 @@ from tests.chat.stage import Stage
 from voxrtc.chat.embedded import EmbeddedReplier, speakable
 from voxrtc.chat.reply import Ask, ReplyCut, ReplyFailed, Said, Tool, ToolCall, ToolResult
 from voxrtc.llm.client import CompletionCut, CompletionFailed
-from voxrtc.messages import ChatMessage, Progress
+from voxrtc.messages.completion import ChatMessage
+from voxrtc.messages.engine import Progress
 
 
 class Client:

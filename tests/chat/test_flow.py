@@ -13,7 +13,7 @@ from tests.chat.test_listening import said
 from tests.fake_chat import Answers
 from tests.fake_engine import TONE_MODEL
 from voxrtc.chat.reply import Delta, ReplyCut, ReplyFailed, ToolCall, as_it_comes
-from voxrtc.messages import Extend, Generate
+from voxrtc.messages.engine import Extend, Generate
 
 RUNNING = msgspec.structs.replace(TONE_MODEL, running=True)
 CALL = ToolCall("call_1", "look", "{}")

@@ -21,19 +21,9 @@ from tests.rtc.browser import PATIENCE, Browser
 from tests.rtc.sounds import audible, peak_hertz
 from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
-from voxrtc.messages import (
-    Answer,
-    EngineRequest,
-    GetMediaStats,
-    HangUp,
-    MediaReply,
-    MediaRequest,
-    MediaStats,
-    Offer,
-    Refused,
-    decode,
-    encode,
-)
+from voxrtc.messages import decode, encode
+from voxrtc.messages.engine import EngineRequest
+from voxrtc.messages.media import Answer, GetMediaStats, HangUp, MediaReply, MediaRequest, MediaStats, Offer, Refused
 from voxrtc.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.chat.stage import LONG, Stage, until
-from voxrtc.messages import Failed, Generate
+from voxrtc.messages.engine import Failed, Generate
 
 
 async def test_waiting_in_the_queue_is_told() -> None:

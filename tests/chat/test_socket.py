@@ -20,7 +20,8 @@ from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.chat.reply import Replier, Said
 from voxrtc.chat.socket import MAX_EVENT
-from voxrtc.messages import Cancel, ClientEvent, HangUp, HungUp, Open, Opened, Refused, ServerEvent, Taken
+from voxrtc.messages.engine import Cancel
+from voxrtc.messages.media import ClientEvent, HangUp, HungUp, Open, Opened, Refused, ServerEvent, Taken
 from voxrtc.settings import Settings
 
 BY_SILENCE = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}

@@ -16,7 +16,7 @@ from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.sdpa_attention import SdpaAttention
 from voxrtc.engine.worker import Task, Worker
-from voxrtc.messages import Chunk, Ended, Failed, Generate, Sampling
+from voxrtc.messages.engine import Chunk, Ended, Failed, Generate, Sampling
 from voxrtc.speechlm.base import HOST, CacheShape, SpeechLM, Utterance
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")]

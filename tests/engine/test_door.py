@@ -15,7 +15,7 @@ from tests.engine.toy import Bench
 from voxrtc.engine import door
 from voxrtc.engine.door import Stays
 from voxrtc.engine.scheduler import POLICIES, Policy, fifo, offline, playout
-from voxrtc.messages import Cancel, Chunk, Ended, EngineReply, Failed, Generate, GetStats, Queued
+from voxrtc.messages.engine import Cancel, Chunk, Ended, EngineReply, Failed, Generate, GetStats, Queued
 
 LONG = "a rather long stream"  # 60 frames, at 10 ms each
 

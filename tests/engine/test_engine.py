@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.toy import Bench
-from voxrtc.messages import Cancel, Chunk, Ended, Failed, GetStats, Playout
+from voxrtc.messages.engine import Cancel, Chunk, Ended, Failed, GetStats, Playout
 
 RANDOM = dict(temperature=0.9, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.2, seed=7)
 

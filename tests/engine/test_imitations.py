@@ -7,7 +7,7 @@ import torch
 
 from tests.engine.toy import Bench, Toy
 from voxrtc.engine.imitations import KEPT, clip
-from voxrtc.messages import Ended, Failed, Generate, Reference
+from voxrtc.messages.engine import Ended, Failed, Generate, Reference
 from voxrtc.speechlm.base import Clip, InvalidRequest, Prompt, Utterance
 
 

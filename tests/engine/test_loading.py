@@ -24,7 +24,7 @@ from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet, InUse
 from voxrtc.engine.loading import Report
 from voxrtc.engine.transport import ZmqTransport
-from voxrtc.messages import Chunk, Generate, Playout, Progress
+from voxrtc.messages.engine import Chunk, Generate, Playout, Progress
 from voxrtc.processes import EngineProcesses
 from voxrtc.settings import ROOT, Settings
 from voxrtc.supervisor import Supervisor

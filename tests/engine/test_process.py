@@ -15,7 +15,7 @@ import pytest
 
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed
 from voxrtc.engine.transport import ZmqTransport
-from voxrtc.messages import Chunk, Generate, Queued, Stats
+from voxrtc.messages.engine import Chunk, Generate, Queued, Stats
 from voxrtc.settings import Settings
 from voxrtc.supervisor import Child, Supervisor
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.engine.toy import Bench, Inline, Toy
-from voxrtc.messages import Cancel, Ended
+from voxrtc.messages.engine import Cancel, Ended
 from voxrtc.speechlm.base import Prompt, Turn, Utterance
 
 TEXT = "one|two|three|four"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.engine.toy import Bench, Toy
 from voxrtc.engine.scheduler import POLICIES
-from voxrtc.messages import Cancel, Chunk, Ended, Extend, Failed, Generate, Playout, Reference, Sampling
+from voxrtc.messages.engine import Cancel, Chunk, Ended, Extend, Failed, Generate, Playout, Reference, Sampling
 from voxrtc.speechlm.base import Batch, Frames, Prompt, Sampler, Utterance, Word
 
 LOOK = 2  # letters ahead

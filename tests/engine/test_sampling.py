@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voxrtc.engine.sampling import SamplingTable, choose, descending, normal, penalise, uniform
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 
 DEFAULTS = Sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.engine.toy import Bench, Toy
 from voxrtc.engine.words import Words
-from voxrtc.messages import Chunk, Spoken
+from voxrtc.messages.engine import Chunk, Spoken
 from voxrtc.speechlm.base import Prompt, Utterance, Word
 
 FRAME = 1 / Toy.frame_rate

@@ -12,7 +12,7 @@ from voxrtc.engine.attention import Backend, choose
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
-from voxrtc.messages import EngineReply, Generate, ModelInfo, Sampling
+from voxrtc.messages.engine import EngineReply, Generate, ModelInfo, Sampling
 from voxrtc.speechlm.base import Batch, CacheShape, Detokenizer, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig, init_weights
 

@@ -15,7 +15,7 @@ from tests.parity.texts import CONVERSATION
 from tests.tiny import GOLDEN
 from voxrtc.llm.gguf import cached, convert, read_config, read_tensors, read_tokenizer
 from voxrtc.llm.prompt import Prompter
-from voxrtc.messages import ChatMessage
+from voxrtc.messages.completion import ChatMessage
 from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.layers.attention import DenseCausal
 from voxrtc.speechlm.weights import WeightsError

@@ -18,7 +18,8 @@ from voxrtc.llm.model import SLOTS
 from voxrtc.llm.prompt import CONVERSATION
 from voxrtc.llm.server import EARLY, CompletionServer
 from voxrtc.llm.writer import WAITING, Writer
-from voxrtc.messages import CompletionRequest, Progress
+from voxrtc.messages.completion import CompletionRequest
+from voxrtc.messages.engine import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 180.0

@@ -6,7 +6,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from voxrtc.llm.prompt import CONVERSATION, END, OPENING, START, STEP, Prompter, TooLong
-from voxrtc.messages import ChatMessage
+from voxrtc.messages.completion import ChatMessage
 from voxrtc.speechlm.weights import WeightsError
 
 SYSTEM = ChatMessage("system", "Be brief.")

@@ -11,7 +11,7 @@ from tests.llm.test_prompt import tokenizer
 from voxrtc.llm.model import SLOTS, ChatModel, Part
 from voxrtc.llm.prompt import CONVERSATION, END, START, TooLong
 from voxrtc.llm.writer import AHEAD, AT_ONCE, LONGEST, ROWS, WAITING, Full, Writer
-from voxrtc.messages import ChatMessage
+from voxrtc.messages.completion import ChatMessage
 
 SYSTEM = ChatMessage("system", "Be brief.")
 

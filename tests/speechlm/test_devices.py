@@ -20,8 +20,8 @@ from tests.speechlm.families import MODELS
 from tests.speechlm.test_families import RANDOM, TEXT, same, spoken
 from voxrtc.engine.sdpa_attention import SdpaAttention
 from voxrtc.engine.worker import Task, Worker
-from voxrtc.messages import Cancel, Ended
-from voxrtc.messages import Sampling as Settings
+from voxrtc.messages.engine import Cancel, Ended
+from voxrtc.messages.engine import Sampling as Settings
 from voxrtc.speechlm.base import HOST, Clip, InvalidRequest, SpeechLM, Utterance
 
 TEXTS = {

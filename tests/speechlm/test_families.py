@@ -14,7 +14,7 @@ from tests.engine.toy import Bench
 from tests.speechlm.families import MODELS, limit
 from voxrtc.engine.kv_cache import Evicted
 from voxrtc.engine.scheduler import Machine, StepPlan, StreamView, playout
-from voxrtc.messages import Cancel, Chunk, Ended, Sampling
+from voxrtc.messages.engine import Cancel, Chunk, Ended, Sampling
 from voxrtc.speechlm.base import Frames, InvalidRequest, Sampler, SpeechLM, Utterance
 
 GREEDY = {"temperature": 0.0, "repetition_penalty": 1.0, "seed": 1}  # which also chooses noise

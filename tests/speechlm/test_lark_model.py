@@ -11,7 +11,7 @@ from torch import nn
 
 from tests.engine.toy import Bench
 from voxrtc.engine.worker import Task, Worker
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import InvalidRequest, Prompt, SpeechLM, Utterance

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.engine.test_running import begin, extend, sound
 from tests.engine.toy import Bench
-from voxrtc.messages import Chunk, Ended
+from voxrtc.messages.engine import Chunk, Ended
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import InvalidRequest, SpeechLM

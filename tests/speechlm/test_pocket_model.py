@@ -16,7 +16,7 @@ from tests.engine.toy import Bench
 from tests.speechlm.families import POCKETS, tiny_pocket
 from tests.speechlm.test_families import alone, spoken
 from tests.tiny import GOLDEN
-from voxrtc.messages import Ended, Failed, Generate, Reference, Sampling
+from voxrtc.messages.engine import Ended, Failed, Generate, Reference, Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import Clip, InvalidRequest, Utterance

@@ -14,7 +14,7 @@ from torch import Tensor
 from tests import tiny
 from tests.speechlm.families import POCKETS
 from voxrtc.engine.worker import Task, Worker
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import Utterance
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.voice import clone, end_on_pause

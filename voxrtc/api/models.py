@@ -10,7 +10,7 @@ from fastapi import APIRouter
 
 from voxrtc.api.errors import ApiError
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import ModelInfo
+from voxrtc.messages.engine import ModelInfo
 
 
 def router(engines: Fleet) -> APIRouter:

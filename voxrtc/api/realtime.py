@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from voxrtc.api.errors import ApiError
 from voxrtc.api.limits import LimitedRoute, too_large
 from voxrtc.chat.media_client import MediaClient
-from voxrtc.messages import Offer
+from voxrtc.messages.media import Offer
 
 MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
 

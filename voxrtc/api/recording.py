@@ -11,7 +11,7 @@ import av
 import numpy as np
 
 from voxrtc.api.errors import ApiError
-from voxrtc.messages import Reference
+from voxrtc.messages.engine import Reference
 
 SAMPLE_RATE = 24_000
 SHORTEST, LONGEST = 1.0, 30.0  # seconds

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fastapi import APIRouter
 
-from voxrtc.messages import Progress
+from voxrtc.messages.engine import Progress
 from voxrtc.settings import Settings
 
 BETTER = "For better ones give any OpenAI-compatible endpoint with --chat-url."

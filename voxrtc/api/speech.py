@@ -25,7 +25,7 @@ from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, LimitedRoute
 from voxrtc.api.recording import read_recording
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import Chunk, Generate, Playout, Queued
+from voxrtc.messages.engine import Chunk, Generate, Playout, Queued
 
 MAX_INPUT = 10_000  # characters: about twelve minutes of speech
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from voxrtc.engine.transport import Connection
-from voxrtc.messages import (
+from voxrtc.messages.hearing import (
     Finish,
     Forget,
     Hear,

@@ -17,7 +17,7 @@ from functools import partial
 from voxrtc.asr.queue import Full, HearingQueue, Utterance
 from voxrtc.engine.transport import Listener
 from voxrtc.lifeline import die_with_parent
-from voxrtc.messages import (
+from voxrtc.messages.hearing import (
     Finish,
     Forget,
     Hear,

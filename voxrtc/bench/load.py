@@ -13,7 +13,7 @@ from voxrtc.bench.player import Player
 from voxrtc.bench.search import LATE, STALLED, TTFA_BUDGET
 from voxrtc.bench.workload import Request
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed
-from voxrtc.messages import Generate, Playout, Queued
+from voxrtc.messages.engine import Generate, Playout, Queued
 
 PATIENCE = 60.0  # seconds after the last arrival, after which what is not served counts as unserved
 WATCH = 0.05  # seconds between looks at whether a run can still pass

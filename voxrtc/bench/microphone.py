@@ -30,7 +30,7 @@ from voxrtc.bench.beside import in_turn
 from voxrtc.bench.rtc import SPAWN, await_reply, end
 from voxrtc.chat.media import serve
 from voxrtc.chat.media_client import MediaClient
-from voxrtc.messages import Answer, MediaReply, MediaRequest, Offer
+from voxrtc.messages.media import Answer, MediaReply, MediaRequest, Offer
 from voxrtc.rtc import ice
 from voxrtc.rtc.microphone import RATE
 from voxrtc.rtc.opus import OpusEncoder

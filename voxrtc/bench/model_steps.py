@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.engine.worker import Chunk, Task, Worker
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.settings import Settings
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import SpeechLM, Utterance

@@ -24,7 +24,7 @@ from torch import Tensor
 from voxrtc.bench import random_models
 from voxrtc.bench.random_models import CSMS, ORPHEUSES, POCKETS
 from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import SpeechLM, Utterance

@@ -33,19 +33,9 @@ from voxrtc.bench.baselines.stock_aiortc import StockServer
 from voxrtc.bench.beside import KINDS, in_turn
 from voxrtc.chat import media
 from voxrtc.chat.media_client import CallRefused, MediaClient
-from voxrtc.messages import (
-    Chunk,
-    EngineReply,
-    EngineRequest,
-    Generate,
-    ModelInfo,
-    Offer,
-    Progress,
-    Timing,
-    Watch,
-    decode,
-    encode,
-)
+from voxrtc.messages import decode, encode
+from voxrtc.messages.engine import Chunk, EngineReply, EngineRequest, Generate, ModelInfo, Progress, Timing, Watch
+from voxrtc.messages.media import Offer
 from voxrtc.rtc import ice
 from voxrtc.rtc.peer import warm_up
 from voxrtc.rtc.sound import FRAME_SECONDS

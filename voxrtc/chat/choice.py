@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from voxrtc.chat.events import EventError
-from voxrtc.messages import ModelInfo
+from voxrtc.messages.engine import ModelInfo
 
 THEIRS = "gpt-"  # what names of OpenAI's models begin with
 

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from voxrtc.chat.reply import Ask, ReplyCut, ReplyFailed, Said, ToolCall
 from voxrtc.llm.client import CompletionClient, CompletionCut, CompletionFailed
-from voxrtc.messages import ChatMessage
+from voxrtc.messages.completion import ChatMessage
 
 MARKS = str.maketrans({**dict.fromkeys("*#`_~|", ""), "\n": " ", "\t": " "})
 

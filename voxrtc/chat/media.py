@@ -33,7 +33,7 @@ from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import Listener, ZmqTransport
 from voxrtc.lifeline import die_with_parent
 from voxrtc.llm.client import CompletionClient
-from voxrtc.messages import (
+from voxrtc.messages.media import (
     Answer,
     ClientEvent,
     GetMediaStats,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from voxrtc.engine.transport import Connection
-from voxrtc.messages import (
+from voxrtc.messages.media import (
     Answer,
     ClientEvent,
     GetMediaStats,

@@ -18,7 +18,7 @@ from voxrtc.chat.reply import Delta, Part, ReplyCut, ReplyFailed, ToolCall
 from voxrtc.chat.sent_track import AnyTrack, AnyUtterance
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import Chunk, Generate, Playout, Queued, Timing
+from voxrtc.messages.engine import Chunk, Generate, Playout, Queued, Timing
 from voxrtc.rtc.playout import Clock
 
 log = logging.getLogger(__name__)

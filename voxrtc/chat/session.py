@@ -29,7 +29,7 @@ from voxrtc.chat.session_settings import Format, SessionSettings
 from voxrtc.chat.speaking import Line, Speaking
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages import Generate
+from voxrtc.messages.engine import Generate
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
 

@@ -1,6 +1,6 @@
 """A text as it is spoken: which of its words are heard when so much of its sound was played. Pure.
 
-A word counts as heard when half of its sound was played. Where the engine tells when a word is spoken (`messages.Spoken`),
+A word counts as heard when half of its sound was played. Where the engine tells when a word is spoken (`engine.Spoken`),
 that is when; what it tells of several words at once is shared among them by their letters. Of what it has not told yet, a
 usual speed of speech is expected. What is played is what was sent: a browser renders it 60 to 100 ms later.
 """

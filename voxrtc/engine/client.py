@@ -7,7 +7,7 @@ import itertools
 from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
-from voxrtc.messages import (
+from voxrtc.messages.engine import (
     Cancel,
     Chunk,
     Ended,

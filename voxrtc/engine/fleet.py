@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed, Transport
-from voxrtc.messages import Chunk, Generate, ModelInfo, Playout, Progress, Queued, Stats
+from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, Progress, Queued, Stats
 
 TOLD_WITHIN = 2.0  # seconds that an engine may take to answer a question
 

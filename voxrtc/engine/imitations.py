@@ -11,7 +11,7 @@ import numpy as np
 import soxr
 import torch
 
-from voxrtc.messages import Reference
+from voxrtc.messages.engine import Reference
 from voxrtc.speechlm.base import Clip, InvalidRequest, SpeechLM
 
 KEPT = 8  # voices; tens of megabytes each

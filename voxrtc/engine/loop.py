@@ -31,7 +31,7 @@ from voxrtc.engine.stream import Passage, Piece, State, Stream
 from voxrtc.engine.words import Words
 from voxrtc.engine.worker import Chunk as CodecChunk
 from voxrtc.engine.worker import Step, Task, Worker
-from voxrtc.messages import (
+from voxrtc.messages.engine import (
     Cancel,
     Chunk,
     Ended,

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from voxrtc.engine.imitations import Imitations
 from voxrtc.engine.running import Running
 from voxrtc.engine.stream import Passage, Stream
-from voxrtc.messages import Extend
+from voxrtc.messages.engine import Extend
 from voxrtc.speechlm.alignment import sources
 from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import HOST, InvalidRequest
 
 

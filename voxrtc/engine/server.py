@@ -8,7 +8,8 @@ from typing import Protocol
 import msgspec
 import zmq
 
-from voxrtc.messages import (
+from voxrtc.messages import decode, encode
+from voxrtc.messages.engine import (
     Cancel,
     Chunk,
     Ended,
@@ -22,8 +23,6 @@ from voxrtc.messages import (
     Unload,
     Unloaded,
     Watch,
-    decode,
-    encode,
 )
 
 RETRY_AFTER = 5.0  # seconds that one who comes too early is sent away for

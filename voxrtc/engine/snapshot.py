@@ -10,7 +10,7 @@ from voxrtc.engine.door import waiting
 from voxrtc.engine.scheduler import Machine, StreamView
 from voxrtc.engine.stream import State, Stream
 from voxrtc.engine.worker import Worker
-from voxrtc.messages import CostStats, Stats, StreamStats
+from voxrtc.messages.engine import CostStats, Stats, StreamStats
 
 MAX_AHEAD = 20.0  # seconds of sound made before its time
 CHUNK_SECONDS = 0.2

@@ -15,7 +15,7 @@ from torch import Tensor
 from voxrtc.engine.kv_cache import Evicted
 from voxrtc.engine.running import Running
 from voxrtc.engine.words import Words
-from voxrtc.messages import EngineReply, Generate, Playout, Queued, Timing
+from voxrtc.messages.engine import EngineReply, Generate, Playout, Queued, Timing
 from voxrtc.speechlm.base import Prompt, Turn
 
 HEAD_START = 60.0  # seconds by which priority goes before others at the door; bounded, so that it can starve nobody

@@ -13,7 +13,8 @@ import zmq.asyncio
 from zmq.utils.monitor import recv_monitor_message
 
 from voxrtc.engine.client import EngineLost
-from voxrtc.messages import EngineReply, EngineRequest, Message, Watch, decode, encode
+from voxrtc.messages import Message, decode, encode
+from voxrtc.messages.engine import EngineReply, EngineRequest, Watch
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from voxrtc.messages import Spoken
+from voxrtc.messages.engine import Spoken
 from voxrtc.speechlm.base import Word
 
 

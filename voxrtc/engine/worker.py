@@ -18,7 +18,7 @@ from voxrtc.engine.memory import half_of_the_longest
 from voxrtc.engine.outcome import Here, Outcome, Sent
 from voxrtc.engine.sampling import SamplingTable
 from voxrtc.engine.staging import Staging
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import Batch, Prompt, SpeechLM
 
 PAGE_SIZE = 128  # positions; smaller pages cost a few percent of a step, larger ones hold more memory than they use

@@ -7,17 +7,8 @@ import uuid
 from collections.abc import AsyncGenerator, Callable
 
 from voxrtc.engine.transport import Connection
-from voxrtc.messages import (
-    Abandon,
-    ChatMessage,
-    Complete,
-    Completed,
-    CompletionReply,
-    Delta,
-    NotCompleted,
-    Progress,
-    Watch,
-)
+from voxrtc.messages.completion import Abandon, ChatMessage, Complete, Completed, CompletionReply, Delta, NotCompleted
+from voxrtc.messages.engine import Progress, Watch
 
 LOST = "The chat model has stopped and is being restarted. Please say it again in a few seconds."
 AWAY = "The chat model does not start; the server's log says why."
@@ -25,7 +16,7 @@ START_WITHIN = 15.0  # seconds; who asks meanwhile waits
 
 
 class CompletionFailed(Exception):
-    """There is no answer, or it broke off. `code` as in `messages.NotCompleted`; the text is for the person to read."""
+    """There is no answer, or it broke off. `code` as in `completion.NotCompleted`; the text is for the person to read."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

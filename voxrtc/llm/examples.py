@@ -6,7 +6,7 @@ computes of them is kept for all conversations. The first words are short, for a
 
 from __future__ import annotations
 
-from voxrtc.messages import ChatMessage
+from voxrtc.messages.completion import ChatMessage
 
 TURNS = (
     ("Hi there!", "Hello! It's nice to talk to you. What's on your mind?"),

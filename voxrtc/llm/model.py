@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from voxrtc.engine.attention import Layout, choose
 from voxrtc.engine.kv_cache import OutOfPages, PagedCache
 from voxrtc.engine.sampling import SamplingTable
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import CacheShape
 from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.weights import read_tokenizer

@@ -20,7 +20,8 @@ from voxrtc.engine.transport import Listener
 from voxrtc.lifeline import die_with_parent
 from voxrtc.llm.server import CompletionServer
 from voxrtc.llm.source import NoModel, folder
-from voxrtc.messages import ChatMessage, CompletionRequest, Progress
+from voxrtc.messages.completion import ChatMessage, CompletionRequest
+from voxrtc.messages.engine import Progress
 from voxrtc.settings import Settings
 
 if TYPE_CHECKING:

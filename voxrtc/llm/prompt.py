@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from voxrtc.messages import ChatMessage
+from voxrtc.messages.completion import ChatMessage
 from voxrtc.speechlm.weights import WeightsError
 
 START, END = "<|im_start|>", "<|im_end|>"

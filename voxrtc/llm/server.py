@@ -9,17 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from voxrtc.messages import (
-    Abandon,
-    Complete,
-    Completed,
-    CompletionReply,
-    CompletionRequest,
-    Delta,
-    NotCompleted,
-    Progress,
-    Watch,
-)
+from voxrtc.messages.completion import Abandon, Complete, Completed, CompletionReply, CompletionRequest, Delta, NotCompleted
+from voxrtc.messages.engine import Progress, Watch
 
 if TYPE_CHECKING:
     from voxrtc.llm.writer import Key, Writer

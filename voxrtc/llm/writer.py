@@ -14,7 +14,7 @@ from voxrtc.llm.examples import EXAMPLES
 from voxrtc.llm.model import Part
 from voxrtc.llm.prompt import Prompter
 from voxrtc.llm.slots import Place, Slots
-from voxrtc.messages import ChatMessage
+from voxrtc.messages.completion import ChatMessage
 
 AT_ONCE = 8  # completions in a step
 WAITING = 32  # more are refused

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.layers.attention import Attention
 
 HOST = torch.device("cpu")

@@ -17,7 +17,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm import sentences
 from voxrtc.speechlm.base import (
     HOST,

@@ -9,7 +9,7 @@ import msgspec
 import torch
 
 from voxrtc.cards import Card, CardError, read_card
-from voxrtc.messages import ModelInfo
+from voxrtc.messages.engine import ModelInfo
 from voxrtc.speechlm.base import HOST, SpeechLM
 
 

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import Response
 
-from voxrtc.messages import ModelInfo
+from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import ROOT
 
 STATIC = ROOT / "static"

@@ -31,7 +31,7 @@ from templates import spelled
 
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
-from voxrtc.messages import Chunk, Ended, Failed, Generate
+from voxrtc.messages.engine import Chunk, Ended, Failed, Generate
 from voxrtc.speechlm import registry
 
 SAMPLE_RATE, EAR_RATE = 24_000, 16_000

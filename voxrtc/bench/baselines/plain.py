@@ -15,7 +15,7 @@ import torch
 from voxrtc.bench.baselines.generate import speak
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
-from voxrtc.messages import (
+from voxrtc.messages.engine import (
     Cancel,
     Chunk,
     Ended,

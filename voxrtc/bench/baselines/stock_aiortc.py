@@ -10,7 +10,7 @@ from fractions import Fraction
 from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
 from av import AudioFrame
 
-from voxrtc.messages import Answer, HangUp, HungUp, MediaReply, MediaRequest, MediaStats, Offer, Refused
+from voxrtc.messages.media import Answer, HangUp, HungUp, MediaReply, MediaRequest, MediaStats, Offer, Refused
 from voxrtc.rtc import ice
 
 

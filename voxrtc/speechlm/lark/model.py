@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import HOST, Batch, CacheShape, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.lark import text
 from voxrtc.speechlm.lark.detokenizer import LarkDetokenizer

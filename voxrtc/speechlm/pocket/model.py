@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from voxrtc.messages import Sampling
+from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import (
     HOST,
     Batch,

@@ -1,20 +1,14 @@
-"""What the parts say to each other: small typed messages, the same in one process and across processes.
-
-Times are seconds of `time.monotonic()`, which all processes of one machine share. Nothing here imports torch or aiortc.
-"""
+"""To and from an engine."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from voxrtc.messages import Message
 
-class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Base of everything that crosses a process border."""
-
-
-# --- to the engine ---------------------------------------------------------------------------------------------------
+# --- to it -------------------------------------------------------------------------------------------------------------
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +103,7 @@ class GetStats(Message):
     call: int
 
 
-# --- from the engine -------------------------------------------------------------------------------------------------
+# --- from it -----------------------------------------------------------------------------------------------------------
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +145,7 @@ class Chunk(Message):
     pcm: bytes
     sample_rate: int
     timing: Timing | None = None
-    spoken: list[Spoken] = []
+    spoken: list[Spoken] = msgspec.field(default_factory=list)
 
 
 class Ended(Message):
@@ -264,230 +258,3 @@ class Stats(Message):
 
 EngineRequest = Generate | Extend | Cancel | Playout | Watch | Unload | GetModels | GetStats
 EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Models | Stats
-
-# --- to and from the speech-to-text process ---------------------------------------------------------------------------
-
-
-class Hear(Message):
-    """The next sound of an utterance: PCM16 little endian, mono, 16 kHz. `first` begins one, under a fresh id."""
-
-    utterance: str
-    pcm: bytes
-    first: bool = False
-
-
-class Look(Message):
-    """The speaker pauses: a `Hypothesis` of all that was sent is due, ahead of others'. Unknown ones are ignored, here too."""
-
-    utterance: str
-
-
-class Finish(Message):
-    """Nothing of the utterance follows: its `Transcript` is due. `speech` bytes of it have speech in them, the rest is silence:
-    a hypothesis of so much is as good. Unknown ones are ignored, here and in `Hear`."""
-
-    utterance: str
-    speech: int
-
-
-class Forget(Message):
-    """The utterance's transcript is not wanted. Unknown and finished ones are ignored."""
-
-    utterance: str
-
-
-class Hypothesis(Message):
-    """What the first `heard` bytes of the utterance say; later ones may say otherwise. `over` is how probably the speaker
-    has finished, where a `Look` asked for it."""
-
-    utterance: str
-    text: str
-    heard: int
-    over: float | None = None
-
-
-class Transcript(Message):
-    """What the utterance says; "" when there are no words in it. Nothing of it follows."""
-
-    utterance: str
-    text: str
-
-
-class NotTranscribed(Message):
-    """The utterance has no transcript. Nothing of it follows."""
-
-    utterance: str
-    code: str  # busy | transcription_failed | transcriber_lost
-    message: str
-
-
-HearingRequest = Hear | Look | Finish | Forget
-HearingReply = Hypothesis | Transcript | NotTranscribed
-
-# --- to and from the chat model's process ------------------------------------------------------------------------------
-
-
-class ChatMessage(msgspec.Struct, frozen=True):
-    """A message of a conversation."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-class Complete(Message):
-    """Write what the assistant says next, in at most `max_tokens`. `completion` is a fresh id."""
-
-    completion: str
-    messages: list[ChatMessage]
-    max_tokens: int | None = None
-
-
-class Abandon(Message):
-    """Stop writing. Unknown and finished completions are ignored."""
-
-    completion: str
-
-
-class Delta(Message):
-    """The next words of a completion."""
-
-    completion: str
-    text: str
-
-
-class Completed(Message):
-    """The completion is whole, or was `cut` at the tokens that it was to have. Nothing of it follows."""
-
-    completion: str
-    cut: bool = False
-
-
-class NotCompleted(Message):
-    """The completion failed. Nothing of it follows."""
-
-    completion: str
-    code: str  # busy | invalid_request | model_loading | model_failed | chat_error | chat_lost
-    message: str
-
-
-CompletionRequest = Watch | Complete | Abandon
-CompletionReply = Progress | Delta | Completed | NotCompleted
-
-# --- between the web and the media process ---------------------------------------------------------------------------
-
-
-class Offer(Message):
-    """A browser's SDP offer and its Realtime session settings (OpenAI's `session` object, decoded)."""
-
-    call: str
-    sdp: str
-    session: dict[str, Any] = {}
-
-
-class Open(Message):
-    """A session over a WebSocket, which the web process holds: as an `Offer`, with everything in `ClientEvent`s."""
-
-    call: str
-    session: dict[str, Any] = {}
-
-
-class ClientEvent(Message):
-    """What the client of an open WebSocket says. The next one may be sent when this one is `Taken`."""
-
-    call: str
-    text: str
-
-
-class HangUp(Message):
-    """End a call. `request` names the reply: `HungUp`."""
-
-    call: str
-
-
-class GetMediaStats(Message):
-    """Ask for `MediaStats`."""
-
-    call: str
-
-
-class Answer(Message):
-    """The answer to an `Offer`: the call is set up."""
-
-    call: str
-    sdp: str
-
-
-class Opened(Message):
-    """The answer to an `Open`: the session begins. `ServerEvent`s of it may have come already."""
-
-    call: str
-
-
-class Taken(Message):
-    """A `ClientEvent` was dealt with; or the call was not known (`known` False)."""
-
-    call: str
-    known: bool
-
-
-class ServerEvent(Message):
-    """What an open WebSocket's client is told, in order, unasked."""
-
-    call: str
-    text: str
-
-
-class Refused(Message):
-    """An `Offer` or `Open` that could not be taken, with the HTTP status and an error a person can act on."""
-
-    call: str
-    status: int
-    code: str
-    message: str
-
-
-class HungUp(Message):
-    """The call is over, or was not known (`known` False)."""
-
-    call: str
-    known: bool
-
-
-class MediaStats(Message):
-    """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started."""
-
-    call: str
-    peers: int
-    calls: int
-    underruns: int
-    tasks: int
-
-
-MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats
-MediaReply = Answer | Opened | Taken | ServerEvent | Refused | HungUp | MediaStats
-
-
-def encode(message: Message) -> bytes:
-    """MessagePack of any message."""
-    return msgspec.msgpack.encode(message)
-
-
-_UNIONS = (
-    EngineRequest,
-    EngineReply,
-    HearingRequest,
-    HearingReply,
-    CompletionRequest,
-    CompletionReply,
-    MediaRequest,
-    MediaReply,
-)
-_DECODERS = {kind: msgspec.msgpack.Decoder(kind) for kind in _UNIONS}
-
-
-def decode(data: bytes, kind: Any) -> Any:
-    """The message of union `kind` (`EngineRequest`, `MediaReply`, …) in `data`.
-
-    Raises `msgspec.DecodeError` when it is none of them.
-    """
-    return _DECODERS[kind].decode(data)
