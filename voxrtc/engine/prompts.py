@@ -75,13 +75,18 @@ class Prompts:
             self._read_on(stream, stream.running)
 
     def _imitated(self, stream: Stream, done: Future[Any]) -> None:
+        if self._came(stream, done):
+            stream.imitation = done.result()
+            self.next(stream)
+
+    def _came(self, stream: Stream, done: Future[Any]) -> bool:
+        """A stream's job is done: whether its result is there and wanted."""
         if stream.over:
-            return
+            return False
+        stream.preparing = False
         if error := done.exception():
             self._streams.failed(stream, error)
-            return
-        stream.imitation = done.result()
-        self.next(stream)
+        return error is None
 
     # --- a text that is all there ---
 
@@ -101,14 +106,9 @@ class Prompts:
         job.add_done_callback(lambda done: self._inbox(partial(self._prepared, stream, done)))
 
     def _prepared(self, stream: Stream, done: Future[Prepared]) -> None:
-        if stream.over:
-            return
-        stream.preparing = False
-        if error := done.exception():
-            self._streams.failed(stream, error)
-            return
-        stream.pieces, passage, prompt = done.result()
-        self._streams.ready(stream, prompt, passage)
+        if self._came(stream, done):
+            stream.pieces, passage, prompt = done.result()
+            self._streams.ready(stream, prompt, passage)
 
     # --- a text that comes bit by bit ---
 
@@ -122,11 +122,7 @@ class Prompts:
         job.add_done_callback(lambda done: self._inbox(partial(self._extended, stream, running, final, done)))
 
     def _extended(self, stream: Stream, running: Running, final: bool, done: Future[Prompt | None]) -> None:
-        if stream.over:
-            return
-        stream.preparing = False
-        if error := done.exception():
-            self._streams.failed(stream, error)
+        if not self._came(stream, done):
             return
         before, prompt = running.prompt, done.result()
         if prompt is None:
