@@ -40,7 +40,7 @@ export function drawCard(part, model, refusal) {
   write(part("about"), model?.description ?? "No model is offered here.");
   drawFacts(part("facts"), model);
   const { state, total, done, message } = model ?? {};
-  part("shelf").dataset.state = state ?? "";
+  part("chosen").dataset.state = state ?? "";
   write(part("progress"), state === "loading" ? progress(model) : "");
   const bar = part("bar");
   if (total) Object.assign(bar, { max: total, value: done });

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from tests.fake_engine import TONE_MODEL
+from voxrtc.ui.markup import markup
 from voxrtc.ui.page import PREFIX, STATIC, build_page, mount_page
 
 
@@ -26,10 +27,20 @@ def test_cards_are_data_and_never_template() -> None:
     assert not re.search(r"\$\{|\{\{", html.html_template)
 
 
+def test_each_part_has_its_place_once() -> None:
+    """In the order in which a phone shows them: talk comes first."""
+    parts = re.findall(r'<section [^>]*data-part="(\w+)"', markup())
+    assert parts == ["shelf", "dashboard", "crowd"]
+    assert markup().index('name="talk"') < markup().index('data-part="shelf"')
+    assert "<!--" not in markup()
+
+
 def test_the_page_and_every_module_are_served(client: TestClient) -> None:
     """And checked for a newer version each time."""
     text = client.get("/").text
-    for path in ("css/page.css", *(f"js/{module.name}" for module in (STATIC / "js").glob("*.js"))):
+    files = [path.relative_to(STATIC).as_posix() for kind in ("css", "js") for path in (STATIC / kind).iterdir()]
+    assert len(files) > 20
+    for path in files:
         assert f"voxrtc/{path}" in text
         response = client.get(f"/voxrtc/{path}")
         assert response.status_code == 200

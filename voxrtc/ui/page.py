@@ -5,7 +5,6 @@ Nothing happens here: the browser talks to the HTTP API and over WebRTC, so a bu
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -16,6 +15,7 @@ from starlette.responses import Response
 
 from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import ROOT
+from voxrtc.ui.markup import markup
 
 STATIC = ROOT / "static"
 PREFIX = "/voxrtc"  # never /static, which would hide Gradio's own files
@@ -29,9 +29,10 @@ EXAMPLES = {
     "again. Nobody in the village had climbed the stairs, and nobody said a word. But all left their curtains open.",
 }
 
+STYLES = ("page", "shelf", "dashboard", "crowd")  # the later ones build on the first
 _LINK = '<link rel="{rel}" href="voxrtc/{path}">'
 HEAD = "\n".join(
-    [_LINK.format(rel="stylesheet", path="css/page.css")]
+    [_LINK.format(rel="stylesheet", path=f"css/{name}.css") for name in STYLES]
     + [_LINK.format(rel="modulepreload", path=f"js/{path.name}") for path in sorted((STATIC / "js").glob("*.js"))]
 )
 ADOPT = """
@@ -50,9 +51,8 @@ def build_page(models: list[ModelInfo]) -> gr.Blocks:
         "models": [msgspec.to_builtins(model) for model in models],
     }
     # What cards say goes to the page as data: Gradio would run a `${…}` in it as JavaScript, were it in the template.
-    template = (Path(__file__).parent / "page.html").read_text("utf-8")
     with gr.Blocks(title="VoxRTC", analytics_enabled=False) as page:
-        gr.HTML(value, html_template=template, js_on_load=ADOPT, apply_default_css=False)
+        gr.HTML(value, html_template=markup(), js_on_load=ADOPT, apply_default_css=False)
     return page
 
 
