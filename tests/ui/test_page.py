@@ -12,6 +12,8 @@ from tests.fake_engine import TONE_MODEL
 from voxrtc.ui.markup import markup
 from voxrtc.ui.page import PREFIX, STATIC, build_page, mount_page
 
+NAMES = {"Location", "Escape", "Enter", "Space"}  # of headers and keys: nobody reads them
+
 
 @pytest.fixture
 def client() -> TestClient:
@@ -52,6 +54,15 @@ def test_modules_import_only_what_is_there() -> None:
     for module in (STATIC / "js").glob("*.js"):
         for name in re.findall(r'from "\./([^"]+)"', module.read_text("utf-8")):
             assert (STATIC / "js" / name).is_file(), f"{module.name} imports {name}"
+
+
+def test_what_people_read_is_in_one_file() -> None:
+    """Other modules say no sentence, nor a button's word."""
+    said = re.compile(r"""(["'`])[A-Z][a-z]+( [^"'`]*|)[a-z.…!?]\1""")
+    for module in (STATIC / "js").glob("*.js"):
+        code = re.sub(r"/\*.*?\*/|//[^\n]*", "", module.read_text("utf-8"), flags=re.S)
+        sentences = [found[0] for found in said.finditer(code) if found[0].strip("\"'`") not in NAMES]
+        assert (module.name == "words.js") == bool(sentences), f"{module.name} says {sentences}"
 
 
 def test_routes_before_the_page_keep_their_paths() -> None:
