@@ -1,5 +1,47 @@
 /** What people read on the page, in English. One object a part of the page; where a number or a name comes in, a function. */
 
+/** Of the markup: the server puts them where `[[part.name]]` stands. Plain JSON, which it reads. */
+export const MARKUP = {
+  "head": {
+    "intro": "Talk to a speech language model, and interrupt it. Or type, and hear it while it is still being made."
+  },
+  "talk": {
+    "off": "Mic off",
+    "unlock": "Tap to hear",
+    "empty": "What you both say appears here.",
+    "lines": "What was said",
+    "talk": "Talk",
+    "message": "Message",
+    "placeholder": "Or type …",
+    "send": "Send",
+    "how": "How you talk",
+    "free": "Hands-free",
+    "push": "Push to talk"
+  },
+  "devices": {
+    "open": "Devices",
+    "microphone": "Microphone",
+    "speaker": "Loudspeaker"
+  },
+  "speak": {
+    "text": "Text to be spoken word for word",
+    "examples": "Examples",
+    "model": "Model",
+    "voice": "Voice",
+    "load": "Load",
+    "unload": "Unload",
+    "loading": "Loading",
+    "cancel": "Cancel",
+    "suggested": "Load it",
+    "speak": "Speak",
+    "stop": "Stop"
+  },
+  "journey": {
+    "title": "Time to the first sound",
+    "total": "From the click to the first sound rendered"
+  }
+};
+
 export const EXAMPLES = {
   first: "Good morning! The kettle is on, the window is open, and we have the whole day ahead of us.",
   texts: {

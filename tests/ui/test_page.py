@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from tests.fake_engine import TONE_MODEL
-from voxrtc.ui.markup import markup
+from voxrtc.ui.markup import HERE, markup
 from voxrtc.ui.page import PREFIX, STATIC, build_page, mount_page
 
 NAMES = {"Location", "Escape", "Enter", "Space"}  # of headers and keys: nobody reads them
@@ -34,7 +34,7 @@ def test_each_part_has_its_place_once() -> None:
     parts = re.findall(r'<section [^>]*data-part="(\w+)"', markup())
     assert parts == ["shelf", "dashboard", "crowd"]
     assert markup().index('name="talk"') < markup().index('data-part="shelf"')
-    assert "<!--" not in markup()
+    assert not re.search(r"<!--|\[\[", markup())
 
 
 def test_the_page_and_every_module_are_served(client: TestClient) -> None:
@@ -63,6 +63,9 @@ def test_what_people_read_is_in_one_file() -> None:
         code = re.sub(r"/\*.*?\*/|//[^\n]*", "", module.read_text("utf-8"), flags=re.S)
         sentences = [found[0] for found in said.finditer(code) if found[0].strip("\"'`") not in NAMES]
         assert (module.name == "words.js") == bool(sentences), f"{module.name} says {sentences}"
+    for fragment in HERE.glob("*.html"):
+        text = re.sub(r"\[\[.*?\]\]|VoxRTC", "", fragment.read_text("utf-8"))
+        assert not re.search(r">[^<]*[a-zA-Z]|(placeholder|title|aria-label)=\"[^\"]", text), fragment.name
 
 
 def test_routes_before_the_page_keep_their_paths() -> None:
