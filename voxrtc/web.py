@@ -20,6 +20,7 @@ from voxrtc.api.app import build_app
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import MediaClient
+from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.llm.client import CompletionClient
@@ -90,7 +91,8 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             media = MediaClient(media_address)
             await engines.load(settings.model)
             chat = CompletionClient(chat_address)
-            app = _app(engines, media, list(cards.values()), replies.router(settings, lambda: chat.progress))
+            crowd = Crowd(engines, settings.crowd, settings.policy)
+            app = _app(engines, media, list(cards.values()), replies.router(settings, lambda: chat.progress), crowd)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -102,6 +104,7 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             await server.serve(sockets=[listener])
             greeting.cancel()
+            await crowd.close()
             await engines.close()
             await media.close()
             await chat.close()
@@ -117,10 +120,10 @@ def _media_process(
     return Child("media", arguments, settings.environment())
 
 
-def _app(engines: Fleet, media: MediaClient, cards: list[Card], who_answers: APIRouter) -> FastAPI:
+def _app(engines: Fleet, media: MediaClient, cards: list[Card], who_answers: APIRouter, crowd: Crowd) -> FastAPI:
     suggestion = Suggestion(cards, gpu=GPU.exists())
     suggestion.look()
-    app = build_app(engines, media, cards, suggestion.name)
+    app = build_app(engines, media, cards, suggestion.name, crowd)
     app.include_router(who_answers)
     mount_page(app, [card.info for card in cards])
     return app

@@ -6,18 +6,25 @@ from collections.abc import Callable, Sequence
 
 from fastapi import FastAPI
 
+from voxrtc.api import crowd as crowds
 from voxrtc.api import errors, health, loading, models, realtime, socket, speech, stats
 from voxrtc.cards import Card
 from voxrtc.chat.media_client import MediaClient
+from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 
 
 def build_app(
-    engines: Fleet, media: MediaClient, cards: Sequence[Card] = (), suggested: Callable[[], str] = lambda: ""
+    engines: Fleet,
+    media: MediaClient,
+    cards: Sequence[Card] = (),
+    suggested: Callable[[], str] = lambda: "",
+    crowd: Crowd | None = None,
 ) -> FastAPI:
     """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
 
-    `cards` are what `engines` can load; `suggested` names the one that a person is pointed to, if any.
+    `cards` are what `engines` can load; `suggested` names the one that a person is pointed to, if any; without a `crowd` there
+    are no virtual listeners.
     """
     app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
     errors.install(app)
@@ -27,4 +34,5 @@ def build_app(
     app.include_router(realtime.router(media))
     app.include_router(socket.router(media))
     app.include_router(stats.router(engines, media))
+    app.include_router(crowds.router(crowd or Crowd(engines, most=0)))
     return app
