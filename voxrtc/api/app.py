@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fastapi import FastAPI
 
 from voxrtc.api import crowd as crowds
-from voxrtc.api import errors, health, loading, models, realtime, socket, speech, stats
+from voxrtc.api import errors, health, live, loading, models, realtime, socket, speech, stats
+from voxrtc.api.feed import Feed, Source
 from voxrtc.cards import Card
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
@@ -30,9 +32,17 @@ def build_app(
     errors.install(app)
     for routes in (speech, models, health):
         app.include_router(routes.router(engines))
-    app.include_router(loading.router(engines, cards, suggested))
+    shelf = loading.Shelf(engines, cards, suggested)
+    app.include_router(loading.router(engines, shelf))
     app.include_router(realtime.router(media))
     app.include_router(socket.router(media))
     app.include_router(stats.router(engines, media))
-    app.include_router(crowds.router(crowd or Crowd(engines, most=0)))
+    crowd = crowd or Crowd(engines, most=0)
+    app.include_router(crowds.router(crowd))
+    sources = {
+        "stats": Source(partial(stats.live_stats, engines, media)),
+        "models": Source(shelf.shown, every=2),
+        "crowd": Source(crowds.looked_at(crowd)),
+    }
+    app.include_router(live.router(Feed(sources)))
     return app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,7 +12,7 @@ from pydantic import BaseModel, Field
 from voxrtc.api.errors import ApiError
 from voxrtc.api.limits import LimitedRoute
 from voxrtc.api.loading import of_our_own_page
-from voxrtc.crowd.crowd import Crowd, NoModel
+from voxrtc.crowd.crowd import Crowd, NoModel, State
 
 OFF = "This server has no virtual listeners. Start your own, or this one with --crowd 64."
 
@@ -25,6 +26,15 @@ class Wish(BaseModel):
 
 class PolicyWish(BaseModel):
     policy: Literal["playout", "fifo", "two_phase"]
+
+
+def looked_at(crowd: Crowd) -> Callable[[], Awaitable[State]]:
+    """What is told to those who look on live."""
+
+    async def look() -> State:
+        return crowd.look()
+
+    return look
 
 
 def router(crowd: Crowd) -> APIRouter:

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from voxrtc.messages import Message
+from voxrtc.recent import Latency
 
 # --- to it -------------------------------------------------------------------------------------------------------------
 
@@ -42,6 +43,8 @@ class Generate(Message):
 
     A `background` stream has no person behind it. It gives way to all that have: it waits behind them, pauses while one of them
     is short of sound, and ends (`Failed` with `gave_way`) when one needs its place.
+
+    One that `continues` follows upon a stream that its listener hears: its first sound is nobody's first.
     """
 
     stream: str
@@ -52,6 +55,7 @@ class Generate(Message):
     sampling: Sampling = Sampling()
     priority: bool = False
     background: bool = False
+    continues: bool = False
     reference: Reference | None = None
     final: bool = True
 
@@ -249,6 +253,16 @@ class CostStats(msgspec.Struct, frozen=True, kw_only=True):
     observed: int  # calls
 
 
+class StepStats(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of the last second: how many, and on average the streams in one, its milliseconds, and what it was expected
+    to cost. Of none there are no averages."""
+
+    count: int = 0
+    streams: float = 0.0
+    ms: float | None = None
+    expected_ms: float | None = None
+
+
 class Stats(Message):
     """The engine's counters since it started, and its present load."""
 
@@ -271,6 +285,9 @@ class Stats(Message):
     overhead: float  # share of its busy time that the engine's thread spent outside the model
     costs: dict[str, CostStats]
     streams: list[StreamStats]
+    slots: int = 0  # streams that can be in at a time; 0: any
+    ttfa: Latency = Latency()  # from a request to its first sound, of late
+    lately: StepStats = StepStats()
 
 
 EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | Watch | Unload | GetModels | GetStats
