@@ -156,7 +156,11 @@ async def test_another_size_counts_anew(crowd: Crowd, time: Time) -> None:
     assert (crowd.look().figures["playout"].listeners, crowd.look().figures["playout"].started) == (5, 0)
     await time.passes(20)
     crowd.resize(5)
-    assert crowd.look().figures["playout"].started > 0, "the same size changes nothing"
+    before = crowd.look().figures["playout"]
+    assert before.started > 0, "the same size changes nothing"
+    crowd.resize(0)
+    await time.passes(20)
+    assert crowd.look().figures["playout"] == before, "what was found is still to be read when all have left"
 
 
 @pytest.mark.parametrize(("code", "counted"), [("gave_way", "gave_way"), ("busy", "refused")])

@@ -106,7 +106,9 @@ class Crowd:
         if model != self._model:
             self._dismiss(0)
         if listeners != self.size:
-            self._count_anew(listeners)
+            self._tallies[self.policy].close(self._clock())
+            if listeners:
+                self._count_anew(listeners)
         self._model, self._trouble = model, ""
         self._dismiss(listeners)
         for place in range(listeners - self.size):
