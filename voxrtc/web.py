@@ -20,15 +20,18 @@ from voxrtc.api.app import build_app
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import MediaClient
+from voxrtc.crowd.company import Company
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.llm.client import CompletionClient
-from voxrtc.processes import EngineProcesses
+from voxrtc.processes import CrowdProcess, EngineProcesses
 from voxrtc.settings import Settings
 from voxrtc.suggestion import GPU, Suggestion
 from voxrtc.supervisor import Child, Supervisor
 from voxrtc.ui.page import mount_page
+
+MOST_PEERS = 8  # WebRTC peers of a crowd: each takes some percent of a core on either side
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +94,7 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             media = MediaClient(media_address)
             await engines.load(settings.model)
             chat = CompletionClient(chat_address)
-            crowd = Crowd(engines, settings.crowd, settings.policy)
+            crowd = _crowd(settings, engines, supervisor, _place(listener), f"ipc://{Path(folder, 'crowd')}")
             app = _app(engines, media, list(cards.values()), replies.router(settings, lambda: chat.progress), crowd)
 
             def start_chat() -> None:
@@ -108,6 +111,21 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             await engines.close()
             await media.close()
             await chat.close()
+
+
+def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, place: str, address: str) -> Crowd:
+    """Its WebRTC peers call this very server."""
+    arguments = ["-m", "voxrtc.crowd.process", "--server", place, "--listen", address]
+    process = CrowdProcess(supervisor, Child("crowd", arguments, settings.environment()))
+    company = Company(address, process, min(MOST_PEERS, settings.crowd))
+    return Crowd(engines, settings.crowd, settings.policy, company=company)
+
+
+def _place(listener: socket.socket) -> str:
+    """Where this server is reached from this machine."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _media_process(

@@ -17,7 +17,7 @@ const EMPTY = 24; // glasses that stand there while nobody is there
 
 /**
  * @typedef {{key: string, phase: "resting" | "waiting" | "playing" | "dry" | "away", slack: number, spoilt: boolean,
- *   person?: "you" | "other"}} Glass
+ *   person?: "you" | "other", call?: boolean}} Glass `call`: it came over WebRTC, and nobody is there
  */
 
 export class Bars {
@@ -103,6 +103,7 @@ export class Bars {
     if (glass.spoilt && !drawn.dry) cap(pen, box, colors.dry);
     if (glass.phase === "waiting") dot(pen, box, colors.soft);
     if (glass.phase === "away") cross(pen, box, colors.soft);
+    if (glass.call) node(pen, box, colors.soft);
     if (glass.person) person(pen, box, colors.ink, glass.person === "you");
   }
 }
@@ -175,6 +176,18 @@ function cross(pen, { x, y, wide, tall }, color) {
     pen.lineTo(middle + reach, low + sign * reach);
   }
   pen.stroke();
+}
+
+/** Below the glass: a call that no person made. */
+function node(pen, { x, y, wide, tall }, color) {
+  const [middle, low] = [x + wide / 2, y + tall + 10];
+  pen.strokeStyle = color;
+  pen.lineWidth = 1.5;
+  for (const [radius, from, to] of [[1, 0, 7], [4, -2.3, -0.84], [7, -2.3, -0.84]]) {
+    pen.beginPath();
+    pen.arc(middle, low + 3, radius, from, to);
+    pen.stroke();
+  }
 }
 
 /** Below the glass: a head and shoulders; filled, if it is the one who looks. */

@@ -8,12 +8,14 @@ import { CROWD } from "./words.js";
 
 const SETTLE = 150; // ms without a move, after which the slider's position is wished for
 const OURS = 1500; // ms after the last move, in which the server does not move the slider
+const FORGET = 10_000; // ms after which a stream that is told no more is forgotten
 const TELL = 4000; // ms between descriptions for who does not see
 const POLICIES = ["fifo", "two_phase", "playout"];
 
 /**
  * A crowd as `GET /v1/voxrtc/crowd` tells it. A voice is [number, phase, slack, spoilt, place].
- * @typedef {{now: number, most: number, listeners: number, model: string, policy: string, voices: [number, string, number, boolean, number][],
+ * @typedef {{now: number, most: number, listeners: number, most_peers: number, peers: number, model: string, policy: string,
+ *   calls: {number: number, phase: string, response: string}[], voices: [number, string, number, boolean, number][],
  *   figures: Record<string, Figures>, line: import("./crowd-line.js").Point[], trouble: string}} State
  * @typedef {{listeners: number, seconds: number, started: number, dry: number, p50_ttfa: number | null, p90_ttfa: number | null,
  *   refused: number, gave_way: number}} Figures
@@ -23,6 +25,7 @@ export class Crowd {
   /** @type {State | null} */ state = null;
   #bars = new Bars();
   #people = [];
+  /** @type {Map<string, {slack: number, at: number}>} of all streams, as last told */ #slacks = new Map();
   #paused = 0; // s, as the engine counts
   #pausedAt = -Infinity;
   #moved = -Infinity;
@@ -56,11 +59,12 @@ export class Crowd {
 
   #onInput({ name, value }) {
     if (name === "crowd-policy") this.#wish("policy", { policy: value });
-    if (name !== "crowd-size") return;
+    if (name !== "crowd-size" && name !== "crowd-peers") return;
     this.#moved = performance.now();
-    write(this.#part("crowd-count"), value);
+    write(this.#part(name === "crowd-size" ? "crowd-count" : "crowd-peers"), value);
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#wish("crowd", { listeners: Number(value) }), SETTLE);
+    const [listeners, peers] = [this.#slider("crowd-size"), this.#slider("crowd-peers")].map(({ value }) => Number(value));
+    this.#timer = setTimeout(() => this.#wish("crowd", { listeners, peers }), SETTLE);
   }
 
   async #wish(path, body) {
@@ -89,8 +93,11 @@ export class Crowd {
   #count({ engines }) {
     const all = Object.values(engines);
     const ours = this.response() && mark(this.response());
-    const streams = all.flatMap(({ streams }) => streams).filter(({ background }) => !background);
-    this.#people = streams.map(({ stream, state, slack }) => ({
+    const [streams, at] = [all.flatMap(({ streams }) => streams), performance.now()];
+    for (const { stream, slack } of streams) this.#slacks.set(stream, { slack: slack ?? 0, at });
+    for (const [stream, { at: told }] of this.#slacks) if (at - told > FORGET) this.#slacks.delete(stream);
+    const people = streams.filter(({ background }) => !background);
+    this.#people = people.map(({ stream, state, slack }) => ({
       key: stream,
       phase: state === "playing" ? (slack > 0 ? "playing" : "dry") : "waiting",
       slack: slack ?? 0,
@@ -105,16 +112,33 @@ export class Crowd {
 
   #glasses() {
     const virtual = this.state.voices.map(([number, phase, slack, spoilt]) => ({ key: `${number}`, phase, slack, spoilt }));
-    return virtual.length ? [...this.#people, ...virtual] : [];
+    const calls = this.state.calls.map((call) => this.#call(call));
+    return virtual.length || calls.length ? [...this.#people, ...calls, ...virtual] : [];
   }
 
-  /** The slider and its number, unless the person holds it. */
+  /** What a call has at hand the engine knows, as long as it works on it; then it only drains. */
+  #call({ number, phase, response }) {
+    const told = this.#slacks.get(mark(response)) ?? { slack: 0, at: 0 };
+    const slack = Math.max(0, told.slack - (performance.now() - told.at) / 1000);
+    return { key: `call ${number}`, phase: phase === "connecting" ? "waiting" : phase, slack, spoilt: false, call: true };
+  }
+
+  /** The sliders and their numbers, unless the person holds one. */
   #place() {
-    const slider = this.element.querySelector("[name=crowd-size]");
-    slider.max = `${this.state.most}`;
+    const { most, most_peers, listeners, peers } = this.state;
+    this.#part("crowd-calls").hidden = !most_peers;
+    this.#slider("crowd-size").max = `${most}`;
+    this.#slider("crowd-peers").max = `${most_peers}`;
     if (performance.now() - this.#moved < OURS) return;
-    slider.value = `${this.state.listeners}`;
-    write(this.#part("crowd-count"), `${this.state.listeners}`);
+    this.#slider("crowd-size").value = `${listeners}`;
+    this.#slider("crowd-peers").value = `${peers}`;
+    write(this.#part("crowd-count"), `${listeners}`);
+    write(this.#part("crowd-peers"), `${peers}`);
+  }
+
+  /** @returns {HTMLInputElement} */
+  #slider(name) {
+    return this.element.querySelector(`[name=${name}]`);
   }
 
   #policy(policy) {
@@ -129,12 +153,13 @@ export class Crowd {
   }
 
   #say() {
-    const { voices, policy, figures, trouble } = this.state;
-    const count = (...phases) => voices.filter(([, phase]) => phases.includes(phase)).length;
-    const now = { hear: count("playing"), dry: count("dry"), wait: count("waiting"), away: count("away") };
-    const words = voices.length ? CROWD.goesOn(now) : CROWD.nobody;
+    const { voices, calls, policy, figures, trouble } = this.state;
+    const phases = [...voices.map(([, phase]) => phase), ...calls.map(({ phase }) => phase)];
+    const count = (...some) => phases.filter((phase) => some.includes(phase)).length;
+    const now = { hear: count("playing"), dry: count("dry"), wait: count("waiting", "connecting"), away: count("away") };
+    const words = phases.length ? CROWD.goesOn(now) : CROWD.nobody;
     write(this.#part("crowd-now"), words);
-    const paused = voices.length && performance.now() - this.#pausedAt < 3000;
+    const paused = phases.length && performance.now() - this.#pausedAt < 3000;
     write(this.#part("crowd-note"), this.#trouble || trouble || (now.away ? CROWD.away(now.away) : paused ? CROWD.paused : ""));
     if (performance.now() - this.#described < TELL) return;
     this.#described = performance.now();

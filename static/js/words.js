@@ -40,6 +40,7 @@ export const MARKUP = {
     "title": "Virtual listeners",
     "intro": "Each has something said, plays it as fast as speech, and asks for more. A glass is the sound at hand; one that runs dry turns red.",
     "size": "Virtual listeners",
+    "peers": "Whole WebRTC calls besides",
     "policy": "The engine plans by",
     "fifo": "Fifo",
     "fifo_is": "first come, first served",

@@ -215,14 +215,14 @@ async def test_another_model_has_other_listeners(crowd: Crowd, theatre: Theatre,
     theatre.known.append(msgspec.structs.replace(TONE_MODEL, name="bird"))
     crowd.resize(2)
     await time.passes(2)
-    crowd.resize(2, "bird")
+    crowd.resize(2, model="bird")
     await time.passes(2)
     assert [voice.number for voice in crowd.look().voices] == [3, 4]
     assert all(by_stream(theatre)[stream].model == "bird" for stream in theatre.live)
     crowd.resize(3)
     assert crowd.look().model == "bird", "the one that it had"
     with pytest.raises(NoModel, match="gull"):
-        crowd.resize(3, "gull")
+        crowd.resize(3, model="gull")
     assert crowd.size == 3
 
 

@@ -18,9 +18,10 @@ OFF = "This server has no virtual listeners. Start your own, or this one with --
 
 
 class Wish(BaseModel):
-    """How many virtual listeners there are to be."""
+    """How many virtual listeners there are to be, and WebRTC peers among them."""
 
     listeners: Annotated[int, Field(ge=0, strict=True)]
+    peers: Annotated[int, Field(ge=0, strict=True)] = 0
     model: str = ""
 
 
@@ -53,10 +54,11 @@ def router(crowd: Crowd) -> APIRouter:
 
     @routes.post("/crowd", dependencies=changes)
     async def resize(wish: Wish) -> dict[str, Any]:
-        if wish.listeners > crowd.most:
-            raise ApiError(400, "invalid_request", f"`listeners`: At most {crowd.most} here.", "listeners")
+        for field, wanted, most in (("listeners", wish.listeners, crowd.most), ("peers", wish.peers, crowd.most_peers)):
+            if wanted > most:
+                raise ApiError(400, "invalid_request", f"`{field}`: At most {most} here.", field)
         try:
-            crowd.resize(wish.listeners, wish.model)
+            crowd.resize(wish.listeners, wish.peers, wish.model)
         except NoModel as none:
             raise ApiError(404, "model_not_found", str(none), "model") from none
         return dict(msgspec.to_builtins(crowd.look()))

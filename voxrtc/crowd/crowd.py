@@ -12,8 +12,10 @@ from typing import Protocol
 
 import msgspec
 
+from voxrtc.crowd.company import Company
 from voxrtc.crowd.listener import Listener, Phase, Place, Sleep, Speaks
 from voxrtc.crowd.tally import Figures, Tally
+from voxrtc.messages.crowd import Peers, PeerState
 from voxrtc.messages.engine import ModelInfo, PolicyName
 
 EVERY = 0.08  # seconds between two who come at once: a crowd is no single blow
@@ -57,6 +59,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     most: int
     listeners: int
+    most_peers: int
+    peers: int
+    calls: list[PeerState]
     model: str
     policy: PolicyName
     voices: list[Voice]
@@ -70,7 +75,7 @@ class NoModel(Exception):
 
 
 class Crowd:
-    """At most `most` listeners, on the event loop that it is used from."""
+    """At most `most` listeners, on the event loop that it is used from; with `company`, whole WebRTC peers besides."""
 
     def __init__(
         self,
@@ -80,9 +85,13 @@ class Crowd:
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
         rng: random.Random | None = None,
+        company: Company | None = None,
     ) -> None:
         self.most, self.policy = most, policy
         self._engines, self._clock, self._sleep, self._rng = engines, clock, sleep, rng or random.Random()
+        self._company = company
+        if company:
+            company.heard = self._peers_heard
         self._model = ""
         self._trouble = ""
         self._listeners: dict[Listener, asyncio.Task[None]] = {}
@@ -96,20 +105,30 @@ class Crowd:
     def size(self) -> int:
         return len(self._listeners)
 
-    def resize(self, listeners: int, model: str = "") -> None:
+    @property
+    def peers(self) -> int:
+        """Those that are wished for."""
+        return self._company.wanted if self._company else 0
+
+    @property
+    def most_peers(self) -> int:
+        return self._company.most if self._company else 0
+
+    def resize(self, listeners: int, peers: int = 0, model: str = "") -> None:
         """Have so many, of this model, or of the present one, or of the default. Those who are there stay, if they can.
 
         Raises `NoModel`.
         """
-        assert 0 <= listeners <= self.most
-        model = self._choose(model) if listeners else self._model
+        assert 0 <= listeners <= self.most and 0 <= peers <= self.most_peers
+        model = self._choose(model) if listeners + peers else self._model
         if model != self._model:
             self._dismiss(0)
-        if listeners != self.size:
+        if (listeners, peers) != (self.size, self.peers):
             self._tallies[self.policy].close(self._clock())
-            if listeners:
-                self._count_anew(listeners)
+            if listeners + peers:
+                self._count_anew(listeners + peers)
         self._model, self._trouble = model, ""
+        self._invite(peers)
         self._dismiss(listeners)
         for place in range(listeners - self.size):
             self._come(EVERY * place)
@@ -120,17 +139,20 @@ class Crowd:
         if policy != self.policy:
             self._tallies[self.policy].close(self._clock())
             self.policy = policy
-            self._count_anew(self.size)
+            self._count_anew(self.size + self.peers)
         self._engines.plan_by(policy)
 
     def look(self) -> State:
         """Somebody looks: what there is to be seen."""
         self._seen = self._clock()
-        now = self._seen if self._listeners else self._ended  # what stands still is no news
+        now = self._seen if self._listeners or self.peers else self._ended  # what stands still is no news
         return State(
             now=round(now, 3),
             most=self.most,
             listeners=self.size,
+            most_peers=self.most_peers,
+            peers=self.peers,
+            calls=self._company.peers if self._company else [],
             model=self._model,
             policy=self.policy,
             voices=[self._voice(listener, now) for listener in self._listeners],
@@ -142,10 +164,12 @@ class Crowd:
     async def close(self) -> None:
         """All leave."""
         tasks = [*self._listeners.values(), *([self._watching] if self._watching else [])]
-        self._dismiss(0)
+        self._end()
         if self._watching:
             self._watching.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._company:
+            await self._company.close()
 
     # --- who comes and goes ---
 
@@ -160,15 +184,23 @@ class Crowd:
         place = Place(self._engines, self._model, self._clock, self._sleep, lambda: self._tallies[self.policy])
         listener = Listener(next(self._numbers), place, random.Random(self._rng.getrandbits(64)))
         self._listeners[listener] = asyncio.get_running_loop().create_task(listener.live(after))
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.get_running_loop().create_task(self._watch())
+        self._keep_watch()
 
     def _dismiss(self, left: int) -> None:
         """All but so many leave, the latest first."""
         for listener in list(self._listeners)[left:]:
             self._listeners.pop(listener).cancel()
-        if not self._listeners:
-            self._ended = self._clock()
+        self._ended = self._clock()
+
+    def _invite(self, peers: int) -> None:
+        if self._company:
+            self._company.want(peers, self._model)
+        if peers:
+            self._keep_watch()
+
+    def _end(self) -> None:
+        self._invite(0)
+        self._dismiss(0)
 
     def _count_anew(self, listeners: int) -> None:
         """Of the present policy. What counted for others was in other company, and stays as it was."""
@@ -176,14 +208,18 @@ class Crowd:
 
     # --- while there are any ---
 
+    def _keep_watch(self) -> None:
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
+
     async def _watch(self) -> None:
-        while self._listeners:
+        while self._listeners or self.peers:
             self._sample()
             if self._clock() - self._seen > LONELY:
-                self._dismiss(0)
+                self._end()
             elif gone := next((each for each in self._listeners if each.failure in GONE), None):
                 self._trouble = f"“{self._model}” cannot speak any more ({gone.failure.replace('_', ' ')})."
-                self._dismiss(0)
+                self._end()
             await self._sleep(SAMPLE)
         self._sample()
 
@@ -195,6 +231,14 @@ class Crowd:
         sounding = [spoilt for phase, spoilt in phases if phase in ("playing", "dry")]
         waiting = sum(phase == "waiting" for phase, _ in phases)
         self._line.append(Point(round(now, 2), len(sounding), sum(sounding), waiting, self.policy))
+
+    def _peers_heard(self, news: Peers) -> None:
+        tally = self._tallies[self.policy]
+        for each in news.heard:
+            if each.asked >= tally.since:
+                tally.first_sound(each.ttfa)
+                if each.underruns:
+                    tally.ran_dry()
 
     @staticmethod
     def _voice(listener: Listener, now: float) -> Voice:
