@@ -1,5 +1,7 @@
 /** The page: what the person does goes to the talker, what the talker tells is shown. */
 import { drawTranscript } from "./bubbles.js";
+import { Crowd } from "./crowd.js";
+import { Feed } from "./feed.js";
 import { Meter } from "./meter.js";
 import { Models } from "./models.js";
 import { drawDevices } from "./panel.js";
@@ -17,6 +19,8 @@ const GESTURES = ["pointerup", "click", "keydown"]; // in which browsers let sou
 const base = new URL("../../", import.meta.url);
 const talker = new Talker(base);
 const models = new Models(base);
+const feed = new Feed(base);
+const crowd = new Crowd(base, feed, () => talker.voice.response);
 const meter = new Meter(talker.voice.speaker, () => talker.state === "speaking");
 const push = new Push(
   () => talker.input.mode === "push" && !obstacle(),
@@ -96,6 +100,7 @@ export function refresh(offer) {
   part("shortcut").textContent = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
   meter.adopt(part("meter"));
   push.adopt(part("talk"));
+  crowd.adopt(part("crowd"));
   drawTranscript(part("lines"), talker.transcript.lines);
   paintModels();
   openDevices(Boolean(chosen.devices));
