@@ -54,6 +54,19 @@ export const MARKUP = {
     "turns": "Last turns",
     "numbers": "The numbers as a table"
   },
+  "history": {
+    "title": "The last hours",
+    "latency": "Time to the first sound, ms",
+    "streams": "Streams",
+    "dry": "Ran dry",
+    "again": "Refresh",
+    "p50": "median",
+    "p95": "95th percentile",
+    "turn": "spoken turn, median",
+    "began": "began in the minute",
+    "there": "at its end",
+    "times": "times in the minute"
+  },
   "journey": {
     "title": "Time to the first sound",
     "total": "From your last word, or the click, to the first sound rendered"

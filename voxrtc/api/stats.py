@@ -29,15 +29,20 @@ def router(engines: Fleet, media: MediaClient) -> APIRouter:
 
 async def live_stats(engines: Fleet, media: MediaClient) -> dict[str, Any]:
     """The same and when, with no engines while none is ready, and no media process (None) while it is not there."""
+    counted, heard = await count(engines, media)
+    return {"at": time.time(), "engines": _shown(counted), "media": heard and _heard(heard)}
+
+
+async def count(engines: Fleet, media: MediaClient) -> tuple[dict[str, Stats], MediaStats | None]:
+    """What engines count that are ready, and the media process if it is there."""
     try:
-        counted = _shown(await engines.stats())
+        counted = await engines.stats()
     except EngineLost:
         counted = {}
     try:
-        heard = _heard(await media.stats())
+        return counted, await media.stats()
     except CallRefused:
-        heard = None
-    return {"at": time.time(), "engines": counted, "media": heard}
+        return counted, None
 
 
 # For all eyes: nobody is to be known by the name of a stream. Who began one knows its name, and so its mark.
