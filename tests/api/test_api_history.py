@@ -18,9 +18,10 @@ from voxrtc.messages.media import MediaStats, Spoke
 from voxrtc.recent import Latency
 
 pytestmark = pytest.mark.anyio
+NONE = Latency()
 
 
-async def engine(ttfa: Latency = Latency()) -> dict[str, Stats]:
+async def engine(ttfa: Latency = NONE) -> dict[str, Stats]:
     (stats,) = (await tones(ToneTransport()).stats()).values()
     return {"tone": msgspec.structs.replace(stats, ttfa=ttfa)}
 
