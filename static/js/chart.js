@@ -1,6 +1,6 @@
 /** Lines over time on a canvas. Draws, and keeps nothing. */
 
-const [LEFT, TOP, BOTTOM] = [44, 8, 16]; // css px around the lines
+const [LEFT, TOP, BOTTOM] = [50, 8, 16]; // css px around the lines
 const FONT = "11px system-ui, sans-serif";
 
 /**

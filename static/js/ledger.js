@@ -1,6 +1,8 @@
 /** What the dashboard holds: the last turns of this page, and the server's ticks of the last minutes. Knows nothing of how they are shown. */
 
-const TURNS = 40;
+import { mark } from "./mark.js";
+
+const TURNS = 40; // that are kept
 const TICKS = 4 * 60 * 5; // five minutes
 const SLACK = 4 * 60; // of these, the last, with the slack of every stream
 
@@ -95,18 +97,4 @@ export class Ledger extends EventTarget {
       slack,
     };
   }
-}
-
-/**
- * How the server marks the streams of a response for all eyes: CRC-32 (`voxrtc/api/stats.py`). Who does not know the
- * response's name learns nothing from it.
- * @param {string} response
- */
-export function mark(response) {
-  let crc = ~0;
-  for (const byte of new TextEncoder().encode(response)) {
-    crc ^= byte;
-    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
-  }
-  return (~crc >>> 0).toString(16).padStart(8, "0");
 }

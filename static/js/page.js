@@ -1,6 +1,7 @@
 /** The page: what the person does goes to the talker, what the talker tells is shown. */
 import { drawTranscript } from "./bubbles.js";
 import { Dashboard } from "./dashboard.js";
+import { Crowd } from "./crowd.js";
 import { Feed } from "./feed.js";
 import { Meter } from "./meter.js";
 import { Models } from "./models.js";
@@ -21,6 +22,7 @@ const talker = new Talker(base);
 const models = new Models(base);
 const feed = new Feed(base);
 const dashboard = new Dashboard(feed, talker.line, talker.voice);
+const crowd = new Crowd(base, feed, () => talker.voice.response);
 const meter = new Meter(talker.voice.speaker, () => talker.state === "speaking");
 const push = new Push(
   () => talker.input.mode === "push" && !obstacle(),
@@ -109,6 +111,7 @@ export function refresh(offer) {
   part("shortcut").textContent = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
   meter.adopt(part("meter"));
   push.adopt(part("talk"));
+  crowd.adopt(part("crowd"));
   drawTranscript(part("lines"), talker.transcript.lines);
   dashboard.adopt(root);
   paintModels();

@@ -3,6 +3,7 @@ import { write } from "./shelf.js";
 import { element, figure, percent, row } from "./waterfall.js";
 import { DASHBOARD } from "./words.js";
 
+const SHOWN = 8;
 const TIME = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
 /**
@@ -12,6 +13,7 @@ const TIME = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit",
  */
 export function drawTurns(list, turns) {
   const there = new Map([...list.children].map((item) => [item.dataset.number, item]));
+  turns = turns.slice(0, SHOWN);
   const most = Math.max(...turns.map(({ journey }) => journey.total), 1);
   const items = turns.map((turn) => there.get(`${turn.number}`) ?? item(turn));
   if (items.some((each, i) => each !== list.children[i]) || items.length !== list.children.length) list.replaceChildren(...items);

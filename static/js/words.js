@@ -67,6 +67,20 @@ export const MARKUP = {
     "there": "at its end",
     "times": "times in the minute"
   },
+  "crowd": {
+    "title": "Virtual listeners",
+    "intro": "Each has something said, plays it as fast as speech, and asks for more. A glass is the sound at hand; one that runs dry turns red.",
+    "size": "Virtual listeners",
+    "peers": "Whole WebRTC calls besides",
+    "policy": "The engine plans by",
+    "fifo": "Fifo",
+    "fifo_is": "first come, first served",
+    "two_phase": "Two-phase",
+    "two_phase_is": "first sounds first, then whose sound ends soon",
+    "playout": "Playout",
+    "playout_is": "who has least sound at hand; no more than can be served",
+    "line": "Of the streams that sound, those that never ran dry"
+  },
   "journey": {
     "title": "Time to the first sound",
     "total": "From your last word, or the click, to the first sound rendered"
@@ -201,7 +215,7 @@ export const DASHBOARD = {
     loss: "Of the last second, on the way to you",
     concealed: "What the browser had to invent of the last second, since it came late or not at all",
   },
-  late: (total) => `95%: ${total}`,
+  late: (total) => `95% ${total}`,
   waiting: (count) => (count ? `+ ${count}` : ""),
   kinds: { spoken: "Spoken", typed: "Typed" },
   turns: {
@@ -232,7 +246,30 @@ export const DASHBOARD = {
   columns: ["Model", "First sound, median", "95th percentile", "Spoken turn, median", "Streams", "In line", "KV pages", "Step", "Expected", "Least sound in hand", "Ran dry"],
 };
 
-export const CROWD = {};
+export const CROWD = {
+  names: { fifo: "Fifo", two_phase: "Two-phase", playout: "Playout", offline: "Offline" },
+  nobody: "Nobody is there but people. Move the slider.",
+  /** What the listeners do at the moment. */
+  goesOn({ hear, dry, wait, away }) {
+    const more = [dry && `${dry} ran dry`, wait && `${wait} waiting`, away && `${away} turned away`].filter(Boolean);
+    return [`${hear} hearing sound`, ...more].join(" · ");
+  },
+  away: (count) => `People go first: ${count === 1 ? "one listener was" : `${count} listeners were`} turned away, and will try again.`,
+  paused: "People go first: virtual listeners pause while one is short of sound.",
+  /** The share of streams that never ran dry; null before the first. Only all is 100%. */
+  viable(share) {
+    if (share === null) return "–";
+    return share === 1 ? "100%" : `${Math.min(99.9, 100 * share).toFixed(1)}%`;
+  },
+  /** @param {import("./crowd.js").Figures} figures */
+  facts({ started, listeners, p50_ttfa: half, p90_ttfa: most }) {
+    const seconds = (value) => `${value < 10 ? value.toFixed(2) : Math.round(value)}`;
+    return `never ran dry, of ${started}\nfirst sound ${seconds(half)}, 90% ${seconds(most)}\u00a0s\nwith ${listeners} listeners`;
+  },
+  minute: "a minute ago",
+  now: "now",
+  minuteInWords: (policy, share) => `The last minute. ${policy} plans now${share ? `: ${share} of its streams never ran dry` : ""}.`,
+};
 
 /** What can go wrong, by cause, and what to do then. @type {Record<string, {title: string, advice: string}>} */
 export const TROUBLES = {
