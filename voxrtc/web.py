@@ -10,6 +10,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -17,6 +18,7 @@ from fastapi import APIRouter, FastAPI
 
 from voxrtc.api import replies
 from voxrtc.api.app import build_app
+from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import MediaClient
@@ -29,6 +31,7 @@ from voxrtc.rtc.turn import Relays
 from voxrtc.settings import HUB_TOKENS, Settings
 from voxrtc.suggestion import GPU, Suggestion
 from voxrtc.supervisor import Child, Supervisor
+from voxrtc.ui import programs
 from voxrtc.ui.page import mount_page
 
 log = logging.getLogger(__name__)
@@ -130,7 +133,11 @@ def _app(
     suggestion.look()
     app = build_app(engines, media, cards, suggestion.name, relays, relayed)
     app.include_router(who_answers)
-    mount_page(app, [card.info for card in cards])
+
+    async def say(text: str, model: str, voice: str, address: str) -> tuple[int, bytes]:
+        return await whole(engines, text, model, voice)
+
+    mount_page(app, [card.info for card in cards], partial(programs.offer, say=say, ready=engines.models))
     return app
 
 
