@@ -18,6 +18,8 @@ from fastapi import APIRouter, FastAPI
 
 from voxrtc.api import replies
 from voxrtc.api.app import build_app
+from voxrtc.api.errors import ApiError
+from voxrtc.api.host import Anyone, PublicHost, Rules
 from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
@@ -98,14 +100,22 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             await engines.load(settings.model)
             chat = CompletionClient(chat_address)
             who_answers = replies.router(settings, lambda: chat.progress)
-            app = _app(engines, media, list(cards.values()), who_answers, relays, settings.relay)
+            host = PublicHost(_rules(settings), media) if settings.public else None
+            media.over = host.over if host else media.over
+            app = _app(engines, media, list(cards.values()), who_answers, relays, settings.relay, host)
 
             def start_chat() -> None:
                 if settings.embedded:
                     supervisor.start(chat_process)
 
             # Sound does not get smaller by deflating, but costs time
-            config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws_per_message_deflate=False)
+            config = uvicorn.Config(
+                app,
+                log_level="warning",
+                timeout_graceful_shutdown=2,
+                ws_per_message_deflate=False,
+                forwarded_allow_ips=settings.proxies,
+            )
             server = uvicorn.Server(config)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             await server.serve(sockets=[listener])
@@ -126,16 +136,33 @@ def _media_process(
     return Child("media", arguments, settings.environment("VOXRTC_CHAT_KEY"))
 
 
+def _rules(settings: Settings) -> Rules:
+    return Rules(settings.public_calls, settings.public_starts, settings.max_peers, 60 * settings.public_minutes)
+
+
 def _app(
-    engines: Fleet, media: MediaClient, cards: list[Card], who_answers: APIRouter, relays: Relays, relayed: bool
+    engines: Fleet,
+    media: MediaClient,
+    cards: list[Card],
+    who_answers: APIRouter,
+    relays: Relays,
+    relayed: bool,
+    host: PublicHost | None,
 ) -> FastAPI:
     suggestion = Suggestion(cards, gpu=GPU.exists())
     suggestion.look()
-    app = build_app(engines, media, cards, suggestion.name, relays, relayed)
+    app = build_app(engines, media, cards, suggestion.name, relays, relayed, host)
     app.include_router(who_answers)
 
     async def say(text: str, model: str, voice: str, address: str) -> tuple[int, bytes]:
-        return await whole(engines, text, model, voice)
+        try:
+            leave = (host or Anyone()).listen(address)
+        except ApiError as error:
+            raise ValueError(str(error.detail)) from None
+        try:
+            return await whole(engines, text, model, voice)
+        finally:
+            leave()
 
     mount_page(app, [card.info for card in cards], partial(programs.offer, say=say, ready=engines.models))
     return app

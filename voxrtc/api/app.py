@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 from fastapi import FastAPI
 
-from voxrtc.api import errors, health, ice, loading, models, realtime, socket, speech, stats
+from voxrtc.api import errors, health, ice, loading, models, queue, realtime, socket, speech, stats
+from voxrtc.api.host import Anyone, PublicHost
+from voxrtc.api.public import Bounds
 from voxrtc.cards import Card
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.engine.fleet import Fleet
@@ -20,11 +22,12 @@ def build_app(
     suggested: Callable[[], str] = lambda: "",
     relays: Relays | None = None,
     relayed: bool = False,
+    host: PublicHost | None = None,
 ) -> FastAPI:
     """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
 
     `cards` are what `engines` can load; `suggested` names the one that a person is pointed to, if any. `relays` are for
-    browsers, and, where it is `relayed`, for this server as well.
+    browsers, and, where it is `relayed`, for this server as well. `host` is there if this server is open to the public.
     """
     app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
     errors.install(app)
@@ -33,7 +36,10 @@ def build_app(
     app.include_router(loading.router(engines, cards, suggested))
     relays = relays or Relays(None)
     app.include_router(ice.router(relays, relayed))
-    app.include_router(realtime.router(media, relays if relayed else Relays(None)))
-    app.include_router(socket.router(media))
+    app.include_router(realtime.router(media, relays if relayed else Relays(None), host or Anyone()))
+    app.include_router(socket.router(media, host or Anyone()))
+    if host:
+        app.include_router(queue.router(host.room))
+        app.add_middleware(Bounds, host=host)
     app.include_router(stats.router(engines, media))
     return app

@@ -46,6 +46,13 @@ class ClientEvent(Message):
     text: str
 
 
+class Tell(Message):
+    """A server event for a call's client, from the web process. `Told` answers."""
+
+    call: str
+    text: str
+
+
 class HangUp(Message):
     """End a call. `request` names the reply: `HungUp`."""
 
@@ -85,6 +92,18 @@ class ServerEvent(Message):
     text: str
 
 
+class Told(Message):
+    """The answer to `Tell`; the call may have ended meanwhile."""
+
+    call: str
+
+
+class Over(Message):
+    """A call has ended, however it did, unasked."""
+
+    call: str
+
+
 class Refused(Message):
     """An `Offer` or `Open` that could not be taken, with the HTTP status and an error a person can act on."""
 
@@ -111,5 +130,5 @@ class MediaStats(Message):
     tasks: int
 
 
-MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats
-MediaReply = Answer | Opened | Taken | ServerEvent | Refused | HungUp | MediaStats
+MediaRequest = Offer | Open | ClientEvent | Tell | HangUp | GetMediaStats
+MediaReply = Answer | Opened | Taken | ServerEvent | Told | Over | Refused | HungUp | MediaStats
