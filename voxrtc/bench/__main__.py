@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-COMMANDS = ("echo", "fastrtc", "flow", "goodput", "idle", "microphone", "models", "rtc", "simulate", "soak", "turns")
+COMMANDS = ("crowd", "echo", "fastrtc", "flow", "goodput", "idle", "microphone", "models", "rtc", "simulate", "soak", "turns")
 
 
 def main() -> None:
