@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.e2e.conftest import running
-from tests.e2e.desk import Desk, open_window
+from tests.e2e.desk import PATIENCE, Desk, open_window
 
-CROWD = "/v1/voxrtc/crowd"
+Told = dict[str, Any]
+CROWD, STATS = "/v1/voxrtc/crowd", "/v1/voxrtc/stats"
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +44,21 @@ def await_words(page: Page, part: str, words: str) -> None:
     )
 
 
-def await_server(page: Page, holds: str) -> dict[str, Any]:
-    """What the server tells of its crowd, once that `holds` (JavaScript, of `crowd`)."""
-    ask = f"async () => {{ const crowd = await (await fetch('{CROWD}')).json(); return {holds} && crowd; }}"
-    return dict(page.wait_for_function(ask, polling=200).json_value())
+def await_server(page: Page, hall: httpx.Client, holds: Callable[[Told], object], path: str = CROWD) -> Told:
+    """What the server tells, once that `holds`."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not holds(told := hall.get(path).json()):
+        assert time.monotonic() < deadline, told
+        page.wait_for_timeout(50)
+    return dict(told)
+
+
+def phases(crowd: Told) -> set[str]:
+    return {voice[1] for voice in crowd["voices"]}
+
+
+def called(crowd: Told) -> list[str]:
+    return [call["phase"] for call in crowd["calls"]]
 
 
 def children(of: int) -> dict[int, str]:
@@ -67,11 +80,11 @@ def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, hal
         await_words(seen, "crowd-count", "8")
         await_words(seen, "crowd-now", "hearing sound")
         assert seen.locator("[name=crowd-size]").input_value() == "8"
-    await_server(page, "crowd.figures.playout.started >= 8")
+    await_server(page, hall, lambda crowd: crowd["figures"]["playout"]["started"] >= 8)
     await_words(page, "facts-playout", "with 8 listeners")
     page.locator("[name=crowd-policy][value=fifo]").check(force=True)
     witness.wait_for_function("document.querySelector('[name=crowd-policy][value=fifo]').checked")
-    await_server(page, "crowd.policy === 'fifo' && crowd.figures.fifo.started > 0")
+    await_server(page, hall, lambda crowd: crowd["policy"] == "fifo" and crowd["figures"]["fifo"]["started"])
     stats = hall.get("/v1/voxrtc/stats").json()["engines"]["lark"]
     assert stats["policy"] == "fifo" and stats["failed"] == 0
     desk.speak("A person speaks in the crowd.")
@@ -79,10 +92,9 @@ def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, hal
     slide(page, "crowd-size", 0)
     for seen in (page, witness):
         await_words(seen, "crowd-now", "Nobody is there")
-    streams = "(await (await fetch('/v1/voxrtc/stats')).json()).engines.lark.streams"
-    page.wait_for_function(f"async () => {streams}.every(({{ background }}) => !background)", polling=200)
+    await_server(page, hall, lambda stats: not any(s["background"] for s in stats["engines"]["lark"]["streams"]), STATS)
     page.locator("[name=crowd-policy][value=playout]").check(force=True)
-    await_server(page, "crowd.policy === 'playout'")
+    await_server(page, hall, lambda crowd: crowd["policy"] == "playout")
     witness.context.close()
 
 
@@ -91,17 +103,15 @@ def test_a_crowd_outlives_its_engine_and_leaves_nothing(page: Page, hall: httpx.
     Desk(page, str(hall.base_url))
     slide(page, "crowd-size", 3)
     slide(page, "crowd-peers", 2)
-    before = await_server(page, "crowd.calls.filter(({ phase }) => phase === 'playing').length === 2")
+    before = await_server(page, hall, lambda crowd: called(crowd) == ["playing"] * 2)
     server = server_pid(hall)
     engine = next(pid for pid, command in children(server).items() if "voxrtc.engine.process" in command)
     os.kill(engine, signal.SIGKILL)
-    await_server(page, "crowd.voices.every(([, phase]) => phase === 'away' || phase === 'resting')")
-    sounds = "['playing', 'resting', 'dry'].includes(phase)"
-    again = await_server(page, f"crowd.voices.every(([, phase]) => {sounds})")
+    await_server(page, hall, lambda crowd: phases(crowd) <= {"away", "resting"})
+    again = await_server(page, hall, lambda crowd: phases(crowd) <= {"playing", "resting", "dry"})
     assert [voice[0] for voice in again["voices"]] == [voice[0] for voice in before["voices"]], "the same, in their places"
-    await_server(page, "crowd.calls.some(({ phase }) => phase === 'playing')")
+    await_server(page, hall, lambda crowd: "playing" in called(crowd))
     slide(page, "crowd-peers", 0)
-    await_server(page, "!crowd.calls.length")
-    gone = "async () => (await (await fetch('/v1/voxrtc/stats')).json()).media.peers === 0"
-    page.wait_for_function(gone, polling=200)
+    await_server(page, hall, lambda crowd: not crowd["calls"])
+    await_server(page, hall, lambda stats: stats["media"]["peers"] == 0, STATS)
     assert not [command for command in children(server).values() if "voxrtc.crowd" in command]

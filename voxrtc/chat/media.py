@@ -109,6 +109,7 @@ class MediaServer:
             underruns=self._underruns + sum(peer.track.underruns for peer in self._peers.values()),
             tasks=len(asyncio.all_tasks()),
             models=self._tally.spoke(),
+            playing=[clock.stream for call in connected if (clock := self._peers[call].track.clock)],
             networks=[network for network in networks if network],
         )
 
