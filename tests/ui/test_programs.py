@@ -38,7 +38,7 @@ class Served:
     def asked(self, kind: type) -> list[Any]:
         return [request for request in self.tone.requests if isinstance(request, kind)]
 
-    def until(self, done: Callable[[], bool], within: float = 20.0) -> None:
+    def until(self, done: Callable[[], bool], within: float = 60.0) -> None:
         deadline = time.monotonic() + within
         while not done():
             assert time.monotonic() < deadline
