@@ -13,21 +13,26 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
-from voxrtc.api import replies
+from voxrtc.api import history, replies, stats
 from voxrtc.api.app import build_app
 from voxrtc.api.errors import ApiError
-from voxrtc.api.host import Anyone, PublicHost, Rules
+from voxrtc.api.history import History
+from voxrtc.api.host import PublicHost, Rules
+from voxrtc.api.hosting import Hosting
 from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import MediaClient
+from voxrtc.crowd.company import Company
+from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.llm.client import CompletionClient
-from voxrtc.processes import EngineProcesses
+from voxrtc.processes import CrowdProcess, EngineProcesses
 from voxrtc.rtc import turn
 from voxrtc.rtc.turn import Relays
 from voxrtc.settings import HUB_TOKENS, Settings
@@ -35,6 +40,8 @@ from voxrtc.suggestion import GPU, Suggestion
 from voxrtc.supervisor import Child, Supervisor
 from voxrtc.ui import programs
 from voxrtc.ui.page import mount_page
+
+MOST_PEERS = 8  # WebRTC peers of a crowd: each takes some percent of a core on either side
 
 log = logging.getLogger(__name__)
 
@@ -99,10 +106,11 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             media = MediaClient(media_address)
             await engines.load(settings.model)
             chat = CompletionClient(chat_address)
+            past = History(partial(stats.count, engines, media))
             who_answers = replies.router(settings, lambda: chat.progress)
-            host = PublicHost(_rules(settings), media) if settings.public else None
-            media.over = host.over if host else media.over
-            app = _app(engines, media, list(cards.values()), who_answers, relays, settings.relay, host)
+            hosting = _hosting(settings, relays, media)
+            crowd = _crowd(settings, engines, supervisor, _place(listener), f"ipc://{Path(folder, 'crowd')}")
+            app = _app(engines, media, list(cards.values()), who_answers, hosting, crowd, past)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -118,12 +126,30 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             )
             server = uvicorn.Server(config)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
+            keeping = asyncio.create_task(past.keep())
             await server.serve(sockets=[listener])
             greeting.cancel()
+            keeping.cancel()
+            await crowd.close()
             await engines.close()
             await media.close()
             await chat.close()
             await relays.close()
+
+
+def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, place: str, address: str) -> Crowd:
+    """Its WebRTC peers call this very server."""
+    arguments = ["-m", "voxrtc.crowd.process", "--server", place, "--listen", address]
+    process = CrowdProcess(supervisor, Child("crowd", arguments, settings.environment()))
+    company = Company(address, process, min(MOST_PEERS, settings.crowd))
+    return Crowd(engines, settings.crowd, settings.policy, company=company)
+
+
+def _place(listener: socket.socket) -> str:
+    """Where this server is reached from this machine."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _media_process(
@@ -136,8 +162,13 @@ def _media_process(
     return Child("media", arguments, settings.environment("VOXRTC_CHAT_KEY"))
 
 
-def _rules(settings: Settings) -> Rules:
-    return Rules(settings.public_calls, settings.public_starts, settings.max_peers, 60 * settings.public_minutes)
+def _hosting(settings: Settings, relays: Relays, media: MediaClient) -> Hosting:
+    if not settings.public:
+        return Hosting(relays, settings.relay)
+    rules = Rules(settings.public_calls, settings.public_starts, settings.max_peers, 60 * settings.public_minutes)
+    public = PublicHost(rules, media)
+    media.over = public.over
+    return Hosting(relays, settings.relay, public)
 
 
 def _app(
@@ -145,18 +176,19 @@ def _app(
     media: MediaClient,
     cards: list[Card],
     who_answers: APIRouter,
-    relays: Relays,
-    relayed: bool,
-    host: PublicHost | None,
+    hosting: Hosting,
+    crowd: Crowd,
+    past: History,
 ) -> FastAPI:
     suggestion = Suggestion(cards, gpu=GPU.exists())
     suggestion.look()
-    app = build_app(engines, media, cards, suggestion.name, relays, relayed, host)
+    app = build_app(engines, media, cards, suggestion.name, hosting, crowd)
     app.include_router(who_answers)
+    app.include_router(history.router(past))
 
     async def say(text: str, model: str, voice: str, address: str) -> tuple[int, bytes]:
         try:
-            leave = (host or Anyone()).listen(address)
+            leave = hosting.host.listen(address)
         except ApiError as error:
             raise ValueError(str(error.detail)) from None
         try:
@@ -164,7 +196,8 @@ def _app(
         finally:
             leave()
 
-    mount_page(app, [card.info for card in cards], partial(programs.offer, say=say, ready=engines.models))
+    add = partial(programs.offer, say=say, ready=engines.models)
+    mount_page(app, [card.info for card in cards], lambda: msgspec.to_builtins(past.minutes), add)
     return app
 
 

@@ -54,7 +54,7 @@ def served() -> Iterator[Served]:
         assert address == "127.0.0.1"
         return await whole(engines, text, model, voice)
 
-    mount_page(app, [TONE_MODEL], partial(programs.offer, say=say, ready=engines.models))
+    mount_page(app, [TONE_MODEL], add=partial(programs.offer, say=say, ready=engines.models))
     with serving(app, lifespan="on") as (host, port):
         yield Served(f"http://{host}:{port}/", tone)
 

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import ROOT
+from voxrtc.ui.history import Minutes, build_history
 from voxrtc.ui.markup import markup
 
 STATIC = ROOT / "static"
@@ -38,22 +39,25 @@ import(new URL("voxrtc/js/page.js", document.baseURI)).then((page) => {
 
 KEPT = 600  # seconds that a file which a program asked for can be fetched
 
+Add = Callable[[gr.Blocks], None]  # puts in what programs may call
 
-def build_page(models: list[ModelInfo], add: Callable[[gr.Blocks], None] = lambda page: None) -> gr.Blocks:
-    """The page for these models, the default one first; `add` puts in what programs may call."""
+
+def build_page(models: list[ModelInfo], minutes: Minutes = tuple, add: Add = lambda page: None) -> gr.Blocks:
+    """The page for these models, the default one first, and for the `minutes` of the last hours."""
     value = {"models": [msgspec.to_builtins(model) for model in models]}
     # What cards say goes to the page as data: Gradio would run a `${…}` in it as JavaScript, were it in the template.
     with gr.Blocks(title="VoxRTC", analytics_enabled=False, delete_cache=(KEPT, KEPT)) as page:
         gr.HTML(value, html_template=markup(), js_on_load=ADOPT, apply_default_css=False)
+        build_history(minutes)
         add(page)
     return page
 
 
-def mount_page(app: FastAPI, models: list[ModelInfo], add: Callable[[gr.Blocks], None] = lambda page: None) -> None:
+def mount_page(app: FastAPI, models: list[ModelInfo], minutes: Minutes = tuple, add: Add = lambda page: None) -> None:
     """Serve the page at `/` and its files under `/voxrtc/`. Call it last: Gradio answers all that is left."""
     app.mount(PREFIX, _Files(directory=STATIC), name="voxrtc-static")
     app.add_api_route("/gradio_api/upload", _no_uploads, methods=["POST"], include_in_schema=False)
-    page = build_page(models, add)
+    page = build_page(models, minutes, add)
     gr.mount_gradio_app(
         app,
         page,
