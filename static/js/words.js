@@ -72,6 +72,7 @@ export const MARKUP = {
     "intro": "Each has something said, plays it as fast as speech, and asks for more. A glass is the sound at hand; one that runs dry turns red.",
     "size": "Virtual listeners",
     "peers": "Whole WebRTC calls besides",
+    "legend": "Dot: waits for its first sound. Red edge: ran dry before. Cross: turned away. Below: a person, filled if it is you; a WebRTC call.",
     "policy": "The engine plans by",
     "fifo": "Fifo",
     "fifo_is": "first come, first served",

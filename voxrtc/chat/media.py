@@ -173,8 +173,10 @@ class MediaServer:
     def _session(self, call: str, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
         manner = Manner(self._instructions).updated(wanted, "session")
         turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, call)
-        parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, self._tally, over)
-        session = Session(*parts, background=wanted.voxrtc.background)
+        background = wanted.voxrtc.background
+        tally = Tally() if background else self._tally  # what nobody hears is no example
+        parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, tally, over)
+        session = Session(*parts, background=background)
         self._sessions[call] = session
         return session
 
