@@ -286,6 +286,30 @@ export const TROUBLES = {
     title: "The server is busy",
     advice: "All places are taken. Try again in a few seconds.",
   },
+  places_taken: {
+    title: "All places are taken",
+    advice: "Press Talk or Speak to stand in line.",
+  },
+  queue_full: {
+    title: "The line is full",
+    advice: "Come back in a few minutes.",
+  },
+  too_many_of_yours: {
+    title: "You have other calls open here",
+    advice: "End one of them, perhaps in another window, then try again.",
+  },
+  too_often: {
+    title: "That was too often",
+    advice: "Wait a moment, then try again.",
+  },
+  ending: {
+    title: "This call ends soon",
+    advice: "Calls have a limited time here.",
+  },
+  session_expired: {
+    title: "The time of this call is up",
+    advice: "You are welcome to call again.",
+  },
   media_lost: {
     title: "The server is starting",
     advice: "Press Speak again in a few seconds.",
