@@ -56,7 +56,8 @@ class Settings(BaseSettings):
     crowd: int = Field(
         default_factory=lambda settings: 0 if settings["public"] else 64,
         ge=0,
-        description="most virtual listeners that a visitor may add; by default 64, on a public host 0: none, and no change of policy",
+        description="most virtual listeners that a visitor may add; by default 64, on a public host 0: none, and no change "
+        "of policy",
     )
     public_calls: int = Field(3, ge=1, description="calls that one address may have at a time on a public host")
     public_starts: int = Field(20, ge=1, description="calls that it may begin in a minute")
