@@ -30,6 +30,7 @@ def build_app(
 
     `cards` are what `engines` can load; `suggested` names the one that a person is pointed to, if any. `relays` are for
     browsers, and, where it is `relayed`, for this server as well. Without a `crowd` there are no virtual listeners.
+    Close `state.feed` before the server is to stop.
     """
     app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
     errors.install(app)
@@ -49,5 +50,6 @@ def build_app(
         "models": Source(shelf.shown, every=2),
         "crowd": Source(crowds.looked_at(crowd)),
     }
-    app.include_router(live.router(Feed(sources)))
+    app.state.feed = Feed(sources)
+    app.include_router(live.router(app.state.feed))
     return app
