@@ -168,6 +168,7 @@ function colorsOf(element) {
     network: ["network", "browser", "queue"].map(color),
     own: color("accent"),
     others: color("others"),
+    heard: color("ink"),
     warn: color("dry"),
     look: lookOf(element),
   };
@@ -183,11 +184,11 @@ function drawLegend(list, keys) {
   for (const [i, { value }] of keys.entries()) write(list.children[i].lastChild, value);
 }
 
-function key({ label, color, dashed }) {
+function key({ label, color, stroke = "line" }) {
   const item = document.createElement("li");
   const [swatch, name, value] = [document.createElement("i"), document.createElement("span"), document.createElement("b")];
   swatch.style.setProperty("--color", color);
-  swatch.dataset.dashed = `${Boolean(dashed)}`;
+  swatch.dataset.stroke = stroke;
   name.textContent = label;
   item.append(swatch, name, value);
   return item;

@@ -122,7 +122,7 @@ test("the ledger is bounded", () => {
 });
 
 test("every chart can be drawn of nothing, and of something", () => {
-  const colors = { models: ["a", "b", "c", "d"], network: ["a", "b", "c"], own: "o", others: "x", warn: "w" };
+  const colors = { models: ["a", "b", "c", "d"], network: ["a", "b", "c"], own: "o", others: "x", heard: "h", warn: "w" };
   const [empty, ledger] = [new Ledger(), new Ledger()];
   ledger.own(OURS);
   ledger.tick(stats([[mark(OURS), 2], ["aaaaaaaa", 0]]), { rtt_ms: 20, jitter_ms: null, loss: 0, concealed: 0, buffer_ms: 40 }, 10_000);
@@ -134,6 +134,9 @@ test("every chart can be drawn of nothing, and of something", () => {
   const { lines, keys } = CHARTS.slack.picture(ledger, colors);
   assert.equal(keys[0].value, "2.5 s");
   assert.deepEqual(lines.at(-1), { points: [[10_000, 0]], color: "w", dots: true }); // who ran dry
+  ledger.heard({ at: 12_000, response: OURS, model: "lark", journey: { total: 210 }, network: null });
+  const latency = CHARTS.latency.picture(ledger, colors);
+  assert.deepEqual([latency.lines.at(-1).points, latency.keys.at(-1).value], [[[12_000, 210]], "210 ms"]);
   const steps = CHARTS.steps.picture(ledger, colors);
   assert.deepEqual(steps.lines[0].points, [[10_000, 6], [10_000, null], [13_000, 6]]);
   assert.equal(CHARTS.load.picture(ledger, colors).keys[0].value, "2 / 64");
