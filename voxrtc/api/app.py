@@ -29,7 +29,8 @@ def build_app(
     """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
 
     `cards` are what `engines` can load; `suggested` names the one that a person is pointed to, if any. `hosting` is
-    how this server is reached, and by whom. Without a `crowd` there are no virtual listeners.
+    how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
+    server is to stop.
     """
     app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
     errors.install(app)
@@ -52,5 +53,6 @@ def build_app(
         "models": Source(shelf.shown, every=2),
         "crowd": Source(crowds.looked_at(crowd)),
     }
-    app.include_router(live.router(Feed(sources)))
+    app.state.feed = Feed(sources)
+    app.include_router(live.router(app.state.feed))
     return app
