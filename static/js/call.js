@@ -2,6 +2,8 @@
  * One WebRTC call to the server, in the wire contract of OpenAI's Realtime API: an SDP offer by HTTP, sound on one track,
  * events on the data channel `oai-events`. Knows nothing of the page, nor of what is said.
  */
+import { Clock } from "./clock.js";
+import { gathered } from "./ice.js";
 import { Trouble } from "./troubles.js";
 
 const CONNECT_WITHIN = 10_000; // ms for the HTTP answer, and again for the media path
@@ -13,14 +15,18 @@ const LOST_AFTER = 5_000; // ms without a pong
  */
 export class Call extends EventTarget {
   #pings = []; // when each was sent that is not answered yet; answers come in order
-  #roundTrips = [];
   #over = false;
 
-  /** @param {URL} base where the server's API hangs */
-  constructor(base) {
+  /**
+   * @param {URL} base where the server's API hangs
+   * @param {import("./ice.js").Ice} ice
+   */
+  constructor(base, ice) {
     super();
     this.base = base;
+    this.ice = ice;
     this.location = null;
+    this.clock = new Clock(); // the server's
     this.pc = new RTCPeerConnection();
     // Both ways from the start, though nothing is sent before `talk`: so a microphone that comes later needs no new offer.
     this.transceiver = this.pc.addTransceiver("audio", { direction: "sendrecv" });
@@ -37,18 +43,16 @@ export class Call extends EventTarget {
     return !this.#over && this.channel.readyState === "open";
   }
 
-  /** Round trip over the data channel, ms: the least of the last five pings. NaN before the first answer. */
-  get roundTrip() {
-    return this.#roundTrips.length ? Math.min(...this.#roundTrips) : NaN;
-  }
-
   /**
-   * Connect. The offer leaves at once, without waiting for ICE gathering: the server learns our addresses from our checks.
+   * Connect. The offer leaves at once, without waiting for ICE gathering: the server learns our addresses from our checks,
+   * unless it is behind a relay, which lets nobody through that it was not told of.
    * @param {object} session OpenAI's session object
    * @throws {Trouble}
    */
   async connect(session) {
+    const listed = await this.ice.settle(this.pc);
     await this.pc.setLocalDescription();
+    if (listed) await gathered(this.pc);
     const answer = await this.#offer(this.pc.localDescription.sdp, session);
     if (this.#over) throw new Trouble("connection_lost");
     const begun = this.#begins();
@@ -114,7 +118,7 @@ export class Call extends EventTarget {
   }
 
   #take(event) {
-    if (event.type === "voxrtc.pong") this.#pong();
+    if (event.type === "voxrtc.pong") this.clock.observe(this.#pings.shift(), event.server_time, performance.now());
     else if (event.type === "voxrtc.ping") this.send({ type: "voxrtc.pong", id: event.id, t: event.t });
     else this.#tell("message", event);
   }
@@ -124,11 +128,6 @@ export class Call extends EventTarget {
     if (now - this.#pings[0] > LOST_AFTER) return this.#lose();
     this.#pings.push(now);
     this.send({ type: "voxrtc.ping", id: `${now}`, t: now });
-  }
-
-  #pong() {
-    const trip = performance.now() - this.#pings.shift();
-    this.#roundTrips = [...this.#roundTrips.slice(-4), trip];
   }
 
   #lose() {
