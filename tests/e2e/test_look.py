@@ -128,7 +128,7 @@ def test_only_news_is_read_out(wide: Page) -> None:
     """What goes on all the time (the state of a turn, figures) is in no live region."""
     live = "[...document.querySelectorAll('.vx :is([aria-live], [role=status], [role=alert], [role=log], output)')]"
     parts = wide.evaluate(f"{live}.map(element => element.dataset.part)")
-    assert set(parts) <= {"news", "trouble", "why"}
+    assert set(parts) <= {"news", "trouble", "why", "crowd-note"}
     assert wide.evaluate("document.querySelector('[data-part=state]').closest('[role=status]')") is None
 
 

@@ -11,12 +11,12 @@ from voxrtc.ui.page import STATIC
 TEXT, GRAPHIC = 4.5, 3.0  # the least contrast
 INKS = ["ink", "soft", "accent", "warn", "unlit"]
 GROUNDS = ["paper", "card", "track", "accent-wash", "warn-wash"]
-BARS = ["connect", "reply", "queue", "prompt", "chunk", "sending", "network", "browser", "onset", "edge", "accent", "warn"]
+WORDED = ["dry", "policy-fifo", "policy-two_phase", "policy-playout"]  # said in words on a card, too
 
 
 def scheme(name: str) -> dict[str, str]:
     """The custom properties of `light` or `dark`."""
-    light, dark = (STATIC / "css" / "tokens.css").read_text("utf-8").split(".dark .vx {")
+    light, dark = (STATIC / "css" / "tokens.css").read_text("utf-8").split("\n.dark ")
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", {"light": light, "dark": dark}[name]))
 
 
@@ -41,7 +41,9 @@ def test_contrast_is_what_the_standard_says() -> None:
 def test_all_can_be_read_and_seen(name: str) -> None:
     colours = scheme(name)
     pairs = [(ink, ground, TEXT) for ink in INKS for ground in GROUNDS] + [("accent-ink", "accent", TEXT)]
-    pairs += [(bar, ground, GRAPHIC) for bar in BARS for ground in ("card", "track")]
+    pairs += [(name, "card", TEXT) for name in WORDED]
+    bars = colours.keys() - {*INKS, *GROUNDS, "accent-ink", "line", "warn-line"}
+    pairs += [(bar, ground, GRAPHIC) for bar in bars for ground in ("card", "track")]
     measured = {f"{one} on {other}": (contrast(colours[one], colours[other]), least) for one, other, least in pairs}
     assert {pair: value for pair, (value, least) in measured.items() if value < least} == {}
 
