@@ -7,17 +7,17 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-fast soak interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
+.PHONY: run test test-fast soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
 
 run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
 test: $(VENV)/.installed-dev browser stock-client
-	$(BIN)/python -m pytest tests -m "not e2e and not soak" -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests -m "not e2e and not soak and not screenshots" -n 2 --dist loadfile
 	$(BIN)/python -m pytest tests -m e2e
 
 test-fast: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests -m "not e2e and not slow and not soak"
+	$(BIN)/python -m pytest tests -m "not e2e and not slow and not soak and not screenshots"
 
 # How fast the voice is silent when somebody breaks in, 30 times in Chromium: three minutes. Before that, 55 times without a
 # browser: whether it speaks again each time, and whether the history is what an ear heard of it: two minutes
@@ -29,6 +29,10 @@ interruptions: $(VENV)/.installed-dev browser
 MINUTES ?= 60
 soak: $(VENV)/.installed-dev
 	VOXRTC_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/soak -m soak -s
+
+# The page in every state, into build/screenshots, and the README's pictures into docs/screenshots: four minutes
+screenshots: $(VENV)/.installed-dev browser
+	$(BIN)/python -m pytest tests/screenshots -m screenshots
 
 # On a machine with a GPU, after `pip install -r requirements-cuda.txt` into the environment
 test-cuda: $(VENV)/.installed-dev
