@@ -92,7 +92,7 @@ async def test_a_session_that_cannot_be_is_refused_with_the_choices(session: dic
     assert refused.status == 400
     assert "tone" in refused.message or "default" in refused.message or "str" in refused.message
     await browser.close()
-    assert not media._peers
+    assert not media._talks
 
 
 async def test_a_bad_offer_is_refused_and_takes_no_place() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fastapi import FastAPI
 
-from voxrtc.api import errors, health, loading, models, realtime, socket, speech, stats
+from voxrtc.api import errors, health, loading, models, realtime, socket, speech, stats, tunnel
 from voxrtc.cards import Card
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.engine.fleet import Fleet
@@ -26,5 +26,6 @@ def build_app(
     app.include_router(loading.router(engines, cards, suggested))
     app.include_router(realtime.router(media))
     app.include_router(socket.router(media))
+    app.include_router(tunnel.router(media))
     app.include_router(stats.router(engines, media))
     return app

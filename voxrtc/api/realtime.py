@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from voxrtc.api.errors import ApiError
 from voxrtc.api.limits import LimitedRoute, too_large
 from voxrtc.chat.media_client import MediaClient
-from voxrtc.messages.media import Offer
+from voxrtc.messages.media import Offer, Resume
 
 MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
 
@@ -22,6 +22,7 @@ class Call(msgspec.Struct):
 
     sdp: str
     session: dict[str, Any] = {}
+    resume: Resume | None = None  # ours: of clients that can come back when their line breaks
 
 
 def router(media: MediaClient) -> APIRouter:
@@ -36,7 +37,8 @@ def router(media: MediaClient) -> APIRouter:
         if not call.sdp.strip():
             raise ApiError(400, "invalid_request", "The SDP offer is empty.", "sdp")
         session = {"model": model, **call.session} if model else call.session
-        answer = await media.answer(Offer(call=f"rtc_{uuid.uuid4().hex}", sdp=call.sdp, session=session))
+        offer = Offer(call=f"rtc_{uuid.uuid4().hex}", sdp=call.sdp, session=session, resume=call.resume)
+        answer = await media.answer(offer)
         where = f"/v1/realtime/calls/{answer.call}"
         return Response(answer.sdp, 201, {"Location": where}, media_type="application/sdp")
 
@@ -88,9 +90,9 @@ async def _read_json(request: Request) -> Call:
 
 async def _read_form(request: Request) -> Call:
     async with request.form(max_files=2, max_fields=8) as form:
-        fields: dict[str, Any] = {name: await _text(form[name]) for name in ("sdp", "session") if name in form}
-    if "session" in fields:
-        fields["session"] = msgspec.json.decode(fields["session"])
+        fields: dict[str, Any] = {name: await _text(form[name]) for name in ("sdp", "session", "resume") if name in form}
+    for name in fields.keys() - {"sdp"}:
+        fields[name] = msgspec.json.decode(fields[name])
     return msgspec.convert(fields, Call)
 
 

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import secrets
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -27,6 +28,7 @@ from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.session_settings import SessionSettings
 from voxrtc.chat.socket import Socket
+from voxrtc.chat.talk import Seat, Talk
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
@@ -36,9 +38,13 @@ from voxrtc.llm.client import CompletionClient
 from voxrtc.messages.media import (
     Answer,
     ClientEvent,
+    ClientPacket,
+    Closed,
+    Dig,
     GetMediaStats,
     HangUp,
     HungUp,
+    Lost,
     MediaReply,
     MediaRequest,
     MediaStats,
@@ -46,13 +52,16 @@ from voxrtc.messages.media import (
     Open,
     Opened,
     Refused,
+    Resume,
     ServerEvent,
+    ServerPacket,
     Taken,
 )
 from voxrtc.rtc import ice
 from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import Peer, warm_up
 from voxrtc.rtc.sound import Samples
+from voxrtc.rtc.tunnel import BadPacket, Tunnel
 from voxrtc.settings import Settings
 
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
@@ -70,85 +79,156 @@ class MediaServer:
         self._instructions = settings.instructions
         self._limit = settings.max_peers
         self._configuration = ice.configuration(settings.stun)
-        self._peers: dict[str, Peer | Socket] = {}  # by call
+        self._talks: dict[str, Talk | Socket] = {}  # by call; a talk may have had several
+        self._tunnels: dict[str, Tunnel] = {}  # by call
         self._calls = 0
-        self._underruns = 0  # of calls that are over
+        self._underruns = 0  # of talks that are over
 
-    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply:
-        """The reply to one request, to a client who can be told more. Raises nothing that a request can cause."""
-        peer = self._peers.get(request.call)
+    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply | None:
+        """The reply to one request, if it has one; its client can be told more. Raises nothing that a request can cause."""
+        talk = self._talks.get(request.call)
         match request:
-            case Offer() | Open():
+            case Offer() | Open() | Dig():
                 return await self._begin(request, tell)
             case ClientEvent():
-                if isinstance(peer, Socket):
-                    await peer.take(request.text)
-                return Taken(call=request.call, known=isinstance(peer, Socket))
+                return Taken(call=request.call, known=await self._say(request))
+            case ClientPacket():
+                self._take(request)
+                return None
+            case Lost():
+                if tunnel := self._tunnels.get(request.call):
+                    await tunnel.close()
+                return None
             case HangUp():
-                if peer:
-                    await peer.close()
-                return HungUp(call=request.call, known=peer is not None)
+                if talk:
+                    await talk.close()
+                return HungUp(call=request.call, known=talk is not None)
             case GetMediaStats():
-                connected = sum(peer.state == "connected" for peer in self._peers.values())
-                underruns = self._underruns + sum(peer.track.underruns for peer in self._peers.values())
-                tasks = len(asyncio.all_tasks())
-                return MediaStats(call=request.call, peers=connected, calls=self._calls, underruns=underruns, tasks=tasks)
+                return self._stats(request.call)
 
     async def close(self) -> None:
         """Hang up every call."""
-        await asyncio.gather(*(peer.close() for peer in list(self._peers.values())))
+        await asyncio.gather(*(talk.close() for talk in self._all))
 
-    async def _begin(self, request: Offer | Open, tell: Callable[[MediaReply], None]) -> Answer | Opened | Refused:
+    @property
+    def _all(self) -> list[Talk | Socket]:
+        return list(dict.fromkeys(self._talks.values()))
+
+    def _stats(self, call: str) -> MediaStats:
+        connected = sum(talk.connected for talk in self._all)
+        underruns = self._underruns + sum(talk.track.underruns for talk in self._all)
+        return MediaStats(call=call, peers=connected, calls=self._calls, underruns=underruns, tasks=len(asyncio.all_tasks()))
+
+    async def _say(self, event: ClientEvent) -> bool:
+        if tunnel := self._tunnels.get(event.call):
+            tunnel.received(event.text)
+            return True
+        talk = self._talks.get(event.call)
+        if isinstance(talk, Socket):
+            await talk.take(event.text)
+        return isinstance(talk, Socket)
+
+    def _take(self, packet: ClientPacket) -> None:
+        if tunnel := self._tunnels.get(packet.call):
+            try:
+                tunnel.took(packet.data)
+            except BadPacket as error:
+                tunnel.send(events.error("invalid_packet", str(error)))
+
+    async def _begin(self, request: Offer | Open | Dig, tell: Callable[[MediaReply], None]) -> Answer | Opened | Refused:
         def refused(status: int, code: str, message: str) -> Refused:
             return Refused(call=request.call, status=status, code=code, message=message)
 
         try:
+            if not isinstance(request, Open) and request.resume and request.resume.token:
+                talk = self._kept(request.resume.token)
+                if talk is None:
+                    return refused(404, "session_gone", "That conversation is over. Please begin a new one.")
+                return await self._connect(request, talk, tell)
             wanted = events.settings(request.session)
             async with asyncio.timeout(MODEL_WITHIN):
                 await self._engines.until_known()
             choice = choose(self._engines.known, wanted.model, wanted.voice)
-            if len(self._peers) >= self._limit:  # asked last, so that nothing is awaited before the place is taken
+            if not self._place():  # asked last, so that nothing is awaited before the place is taken
                 message = f"All {self._limit} places are taken. Please try again in a minute."
                 return refused(503, "too_many_calls", message)
-            if request.call in self._peers:
+            if request.call in self._talks:
                 return refused(409, "call_exists", "This call is set up already.")
             if isinstance(request, Open):
                 return self._open(request.call, wanted, choice, tell)
-            return await self._answer(request, wanted, choice)
+            return await self._connect(request, self._talk(request, wanted, choice), tell)
         except (EventError, BadOffer) as error:
             return refused(400, error.code, str(error))
         except TimeoutError:
             return refused(503, "engine_lost", self._engines.why_none())
 
-    async def _answer(self, offer: Offer, wanted: SessionSettings, choice: Choice) -> Answer:
-        """Raises `BadOffer`."""
+    def _place(self) -> bool:
+        """Whether there is one for somebody new; who may come back has to make room."""
+        while len(self._all) >= self._limit:
+            kept = next((talk for talk in self._all if isinstance(talk, Talk) and talk.kept), None)
+            if kept is None:
+                return False
+            kept.end()
+        return True
+
+    def _kept(self, token: str) -> Talk | None:
+        talks = (talk for talk in self._all if isinstance(talk, Talk))
+        return next((talk for talk in talks if secrets.compare_digest(talk.token, token)), None)
+
+    def _talk(self, request: Offer | Dig, wanted: SessionSettings, choice: Choice) -> Talk:
         guard = EchoGuard()
-        session = self._session(offer.call, wanted, choice, guarded(VoiceDetector(), guard))
-        session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
-        peer.track.monitor = guard.played
+        session = self._session(wanted, choice, guarded(VoiceDetector(), guard))
+        talk = Talk(session, request.resume is not None, self._over)
+        talk.track.monitor = guard.played
+        return talk
+
+    async def _connect(self, request: Offer | Dig, talk: Talk, tell: Callable[[MediaReply], None]) -> Answer | Opened:
+        """A line for a talk. Raises `BadOffer`."""
+        call, seat = request.call, Seat(talk, request.resume or Resume())
+        self._talks[call] = talk
         self._calls += 1
-        return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
+        if isinstance(request, Dig):
+            seat.carrier = tunnel = self._tunnels[call] = Tunnel(seat, partial(_told, call, tell))
+            tunnel.on_close = partial(self._filled, call, tell)
+            tunnel.open()
+            return Opened(call=call)
+        seat.carrier = peer = Peer(self._configuration, seat)
+        if talk.fresh:
+            talk.begin(seat)
+        return Answer(call=call, sdp=await peer.answer(request.sdp))
+
+    def _filled(self, call: str, tell: Callable[[MediaReply], None]) -> None:
+        del self._tunnels[call]
+        tell(Closed(call=call))
 
     def _open(self, call: str, wanted: SessionSettings, choice: Choice, tell: Callable[[MediaReply], None]) -> Opened:
-        session = self._session(call, wanted, choice, VoiceDetector())
-        self._peers[call] = socket = Socket(session, lambda text: tell(ServerEvent(call=call, text=text)))
+        session = self._session(wanted, choice, VoiceDetector())
+        self._talks[call] = socket = Socket(session, partial(_told, call, tell), self._over)
         self._calls += 1
         socket.open()
         return Opened(call=call)
 
-    def _session(self, call: str, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
+    def _session(self, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
         manner = Manner(self._instructions).updated(wanted, "session")
-        turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, call)
-        return Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, over)
+        turns = wanted.turns(TurnSettings(eagerness="auto"))
+        return Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner)
 
-    def _over(self, call: str) -> None:
-        self._underruns += self._peers.pop(call).track.underruns
+    def _over(self, talk: Talk | Socket) -> None:
+        self._underruns += talk.track.underruns
+        self._talks = {call: each for call, each in self._talks.items() if each is not talk}
+
+
+def _told(call: str, tell: Callable[[MediaReply], None], message: str | bytes) -> None:
+    if isinstance(message, bytes):
+        tell(ServerPacket(call=call, data=message))
+    else:
+        tell(ServerEvent(call=call, text=message))
 
 
 class Handler(Protocol):
-    """Who answers requests."""
+    """Who answers requests; None: nothing is to be said."""
 
-    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply: ...
+    async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply | None: ...
 
 
 async def serve(server: Handler, address: str) -> None:
@@ -157,7 +237,8 @@ async def serve(server: Handler, address: str) -> None:
     tasks: set[asyncio.Task[None]] = set()
 
     async def reply(client: bytes, request: MediaRequest) -> None:
-        listener.send(client, await server.handle(request, partial(listener.send, client)))
+        if answer := await server.handle(request, partial(listener.send, client)):
+            listener.send(client, answer)
 
     def take(client: bytes, request: MediaRequest) -> None:
         task = asyncio.create_task(reply(client, request))

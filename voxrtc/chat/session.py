@@ -53,9 +53,8 @@ class Session:
         turns: TurnSettings | None,
         replier: Replier | None,
         manner: Manner,
-        over: Callable[[], None],
     ) -> None:
-        self._engines, self._choice, self._over = engines, choice, over
+        self._engines, self._choice = engines, choice
         self._replier, self._manner = replier, manner
         self._input = InputBuffer(self, transcriber, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell)
@@ -63,6 +62,7 @@ class Session:
         self._appended = Blocks(Format())  # by `input_audio_buffer.append`
         self.output_format = Format()  # of the sound in `response.output_audio.delta`
         self._id = events.new_id("sess")
+        self.took: str | None = None  # id of the last event of the client's that had one
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- the peer's side (PeerListener) ---
@@ -89,6 +89,7 @@ class Session:
 
     def handle(self, event: events.AnyClientEvent) -> None:
         """Mistakes are told."""
+        self.took = event.event_id or self.took
         try:
             self._handle(event)
         except EventError as error:
@@ -106,7 +107,6 @@ class Session:
         self._input.drop()
         for task in self._tasks:
             task.cancel()
-        self._over()
 
     def started(self, clock: Clock) -> None:
         self.speaking.started(clock)

@@ -25,10 +25,10 @@ class Socket:
     """Messages come one by one with `take`, whose end asks for the next; so a client that sends too fast waits."""
 
     paced = False
-    state = "connected"
+    connected = True
 
-    def __init__(self, session: Session, send: Callable[[str], None]) -> None:
-        self.send = send
+    def __init__(self, session: Session, send: Callable[[str], None], over: Callable[[Socket], None]) -> None:
+        self.send, self._over = send, over
         self.track = SentTrack(session.speaking, lambda: session.output_format)
         self._session = session
         self._listened = 0.0  # until when, at that speed
@@ -58,6 +58,7 @@ class Socket:
             self._closed = True
             self.track.stop()
             self._session.closed()
+            self._over(self)
 
     async def _pace(self, characters: int, format: Format) -> None:
         size = 2 if format.type == "audio/pcm" else 1

@@ -9,12 +9,29 @@ import msgspec
 from voxrtc.messages import Message
 
 
+class Resume(msgspec.Struct, frozen=True):
+    """What a client that can come back says when it calls: of the session that it had, or that it begins one (no `token`)."""
+
+    token: str = ""
+    received: int = 0  # events of the session that it got
+    heard: int | None = None  # what of the sound reached the ear last: an RTP timestamp, or over a tunnel a packet's number
+
+
 class Offer(Message):
     """A browser's SDP offer and its Realtime session settings (OpenAI's `session` object, decoded)."""
 
     call: str
     sdp: str
     session: dict[str, Any] = msgspec.field(default_factory=dict)
+    resume: Resume | None = None
+
+
+class Dig(Message):
+    """A tunnel: a call whose sound and events go through a WebSocket, which the web process holds. `Opened` answers."""
+
+    call: str
+    session: dict[str, Any] = msgspec.field(default_factory=dict)
+    resume: Resume | None = None
 
 
 class Open(Message):
@@ -29,6 +46,19 @@ class ClientEvent(Message):
 
     call: str
     text: str
+
+
+class ClientPacket(Message):
+    """A binary message (`rtc.tunnel`) of a tunnel's client. Nothing answers."""
+
+    call: str
+    data: bytes
+
+
+class Lost(Message):
+    """A tunnel's WebSocket is gone, without a word; its client may come back. Nothing answers."""
+
+    call: str
 
 
 class HangUp(Message):
@@ -70,8 +100,21 @@ class ServerEvent(Message):
     text: str
 
 
+class ServerPacket(Message):
+    """A binary message (`rtc.tunnel`) for a tunnel's client, in order with its `ServerEvent`s, unasked."""
+
+    call: str
+    data: bytes
+
+
+class Closed(Message):
+    """A tunnel is over, unasked: its client has another line, or said nothing for too long."""
+
+    call: str
+
+
 class Refused(Message):
-    """An `Offer` or `Open` that could not be taken, with the HTTP status and an error a person can act on."""
+    """An `Offer`, `Open` or `Dig` that could not be taken, with the HTTP status and an error a person can act on."""
 
     call: str
     status: int
@@ -96,5 +139,5 @@ class MediaStats(Message):
     tasks: int
 
 
-MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats
-MediaReply = Answer | Opened | Taken | ServerEvent | Refused | HungUp | MediaStats
+MediaRequest = Offer | Open | Dig | ClientEvent | ClientPacket | Lost | HangUp | GetMediaStats
+MediaReply = Answer | Opened | Taken | ServerEvent | ServerPacket | Closed | Refused | HungUp | MediaStats
