@@ -17,6 +17,7 @@ from voxrtc.chat.choice import choose
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
+from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.messages.engine import Cancel, Generate, ModelInfo, Playout
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS
@@ -36,9 +37,11 @@ class Stage:
     def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None, replier: Replier | None = None) -> None:
         self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
         self.tone, self.engines = self.tones[0], tones(*self.tones)
-        self.hearing = Hearing()
+        self.hearing, self.tally = Hearing(), Tally()
         choice = choose(self.engines.known, None, None)
-        self.session = Session(self.engines, self.hearing, loudness, choice, TurnSettings(), replier, Manner("Be brief."))
+        self.session = Session(
+            self.engines, self.hearing, loudness, choice, TurnSettings(), replier, Manner("Be brief."), self.tally
+        )
         time = Time()
         self.track = PlayoutTrack(self.session, time, time.sleep)
         self.session.line = self

@@ -17,6 +17,7 @@ from voxrtc.chat.choice import choose
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.session import Session
 from voxrtc.chat.talk import Seat, Talk
+from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.messages.media import Resume
 from voxrtc.rtc.track import PlayoutTrack
@@ -87,7 +88,7 @@ class House:
         self.tone, self.over, time = ToneTransport(), False, Time()
         engines = tones(self.tone)
         choice = choose(engines.known, None, None)
-        session = Session(engines, Hearing(), loudness, choice, TurnSettings(), None, Manner("Be brief."))
+        session = Session(engines, Hearing(), loudness, choice, TurnSettings(), None, Manner("Be brief."), Tally())
         self.talk = Talk(session, resumable, self._end)
         self.talk.track = PlayoutTrack(session, time, time.sleep)
 

@@ -13,6 +13,7 @@ from voxrtc.api.errors import ApiError
 from voxrtc.api.limits import LimitedRoute, too_large
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.messages.media import Offer, Resume
+from voxrtc.rtc.turn import Relays
 
 MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
 
@@ -25,8 +26,8 @@ class Call(msgspec.Struct):
     resume: Resume | None = None  # ours: of clients that can come back when their line breaks
 
 
-def router(media: MediaClient) -> APIRouter:
-    """The routes over the media process."""
+def router(media: MediaClient, relays: Relays) -> APIRouter:
+    """The routes over the media process, which goes through these relays itself."""
     routes = APIRouter(prefix="/v1/realtime/calls", tags=["realtime"], route_class=LimitedRoute)
 
     @routes.post("", status_code=201)
@@ -37,7 +38,8 @@ def router(media: MediaClient) -> APIRouter:
         if not call.sdp.strip():
             raise ApiError(400, "invalid_request", "The SDP offer is empty.", "sdp")
         session = {"model": model, **call.session} if model else call.session
-        offer = Offer(call=f"rtc_{uuid.uuid4().hex}", sdp=call.sdp, session=session, resume=call.resume)
+        relayed = await relays.servers()
+        offer = Offer(call=f"rtc_{uuid.uuid4().hex}", sdp=call.sdp, session=session, resume=call.resume, relays=relayed)
         answer = await media.answer(offer)
         where = f"/v1/realtime/calls/{answer.call}"
         return Response(answer.sdp, 201, {"Location": where}, media_type="application/sdp")

@@ -29,6 +29,7 @@ from voxrtc.chat.session import Session
 from voxrtc.chat.session_settings import SessionSettings
 from voxrtc.chat.socket import Socket
 from voxrtc.chat.talk import Seat, Talk
+from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
@@ -64,6 +65,7 @@ from voxrtc.rtc.sound import Samples
 from voxrtc.rtc.tunnel import BadPacket, Tunnel
 from voxrtc.settings import Settings
 
+BACKGROUND = 0.25  # of all places, those for calls that nobody listens to
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
 
 log = logging.getLogger(__name__)
@@ -78,9 +80,10 @@ class MediaServer:
         self._engines, self._transcriber, self._replier = engines, transcriber, replier
         self._instructions = settings.instructions
         self._limit = settings.max_peers
-        self._configuration = ice.configuration(settings.stun)
+        self._stun = settings.stun
         self._talks: dict[str, Talk | Socket] = {}  # by call; a talk may have had several
         self._tunnels: dict[str, Tunnel] = {}  # by call
+        self._tally = Tally()
         self._calls = 0
         self._underruns = 0  # of talks that are over
 
@@ -115,9 +118,16 @@ class MediaServer:
         return list(dict.fromkeys(self._talks.values()))
 
     def _stats(self, call: str) -> MediaStats:
-        connected = sum(talk.connected for talk in self._all)
-        underruns = self._underruns + sum(talk.track.underruns for talk in self._all)
-        return MediaStats(call=call, peers=connected, calls=self._calls, underruns=underruns, tasks=len(asyncio.all_tasks()))
+        connected = [talk for talk in self._all if talk.connected]
+        return MediaStats(
+            call=call,
+            peers=len(connected),
+            calls=self._calls,
+            underruns=self._underruns + sum(talk.track.underruns for talk in self._all),
+            tasks=len(asyncio.all_tasks()),
+            models=self._tally.spoke(),
+            networks=[talk.session.network for talk in connected if talk.session.network],
+        )
 
     async def _say(self, event: ClientEvent) -> bool:
         if tunnel := self._tunnels.get(event.call):
@@ -149,7 +159,7 @@ class MediaServer:
             async with asyncio.timeout(MODEL_WITHIN):
                 await self._engines.until_known()
             choice = choose(self._engines.known, wanted.model, wanted.voice)
-            if not self._place():  # asked last, so that nothing is awaited before the place is taken
+            if not self._place(wanted.voxrtc.background):  # asked last, so that nothing is awaited before the place is taken
                 message = f"All {self._limit} places are taken. Please try again in a minute."
                 return refused(503, "too_many_calls", message)
             if request.call in self._talks:
@@ -162,14 +172,22 @@ class MediaServer:
         except TimeoutError:
             return refused(503, "engine_lost", self._engines.why_none())
 
-    def _place(self) -> bool:
+    def _place(self, background: bool) -> bool:
         """Whether there is one for somebody new; who may come back has to make room."""
-        while len(self._all) >= self._limit:
+        while self._full(background):
             kept = next((talk for talk in self._all if isinstance(talk, Talk) and talk.kept), None)
             if kept is None:
                 return False
             kept.end()
         return True
+
+    def _full(self, background: bool) -> bool:
+        """Calls that nobody listens to take no place from people, and are few."""
+        there = len(self._all)
+        idle = sum(talk.session.background for talk in self._all)
+        if background:
+            return there >= self._limit or idle >= BACKGROUND * self._limit
+        return there - idle >= self._limit
 
     def _kept(self, token: str) -> Talk | None:
         talks = (talk for talk in self._all if isinstance(talk, Talk))
@@ -192,7 +210,7 @@ class MediaServer:
             tunnel.on_close = partial(self._filled, call, tell)
             tunnel.open()
             return Opened(call=call)
-        seat.carrier = peer = Peer(self._configuration, seat)
+        seat.carrier = peer = Peer(ice.configuration(self._stun, request.relays), seat)
         if talk.fresh:
             talk.begin(seat)
         return Answer(call=call, sdp=await peer.answer(request.sdp))
@@ -211,7 +229,8 @@ class MediaServer:
     def _session(self, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
         manner = Manner(self._instructions).updated(wanted, "session")
         turns = wanted.turns(TurnSettings(eagerness="auto"))
-        return Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner)
+        parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, self._tally)
+        return Session(*parts, background=wanted.voxrtc.background)
 
     def _over(self, talk: Talk | Socket) -> None:
         self._underruns += talk.track.underruns
@@ -257,7 +276,7 @@ async def run(
     hearing = HearingClient(hearing_address, settings.transcription)
     chat: ChatEndpoint | EmbeddedReplier | None = None
     if settings.chat_url:
-        chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key)
+        chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key.get_secret_value())
     elif chat_address:
         chat = EmbeddedReplier(CompletionClient(chat_address))
     server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings)
