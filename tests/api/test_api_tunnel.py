@@ -20,7 +20,7 @@ from voxrtc.chat.media_client import CallRefused
 from voxrtc.messages.media import Resume
 
 pytestmark = pytest.mark.anyio
-HELLO = json.dumps({"session": {"model": "tone"}, "resume": {"token": "t", "received": 3, "heard": 7}})
+HELLO = json.dumps({"session": {"model": "tone"}, "resume": {"token": "t", "received": 3, "line": "rtc_1", "heard": 7}})
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def test_packets_and_events_go_both_ways_in_order(client: ClientConnection
     await client.send('{"type":"second"}')
     assert [await client.recv() for _ in range(3)] == ['{"type":"first"}', b"packet", '{"type":"second"}']
     (tunnel,) = media.tunnels
-    assert (tunnel.session, tunnel.resume) == ({"model": "tone"}, Resume("t", 3, 7))
+    assert (tunnel.session, tunnel.resume) == ({"model": "tone"}, Resume("t", 3, "rtc_1", 7))
 
 
 @pytest.mark.parametrize(("code", "end"), [(1000, "hung up"), (4002, "lost")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from typing import Any
 
@@ -23,6 +24,7 @@ from voxrtc.messages.media import Resume
 from voxrtc.rtc.track import PlayoutTrack
 
 pytestmark = pytest.mark.anyio
+COUNT = itertools.count()
 
 
 class Wire:
@@ -31,7 +33,7 @@ class Wire:
     state = "connected"
 
     def __init__(self, talk: Talk, resume: Resume | None = None) -> None:
-        self.seat = Seat(talk, resume or Resume())
+        self.seat = Seat(talk, f"line {next(COUNT)}", resume or Resume())
         self.seat.carrier = self
         self.events: list[dict[str, Any]] = []
         self.numbers: list[int] = []
@@ -78,7 +80,7 @@ class Wire:
     def resume(self, talk: Talk) -> Resume:
         """As its browser would ask for it."""
         told = [type for type in self.types if type != "voxrtc.session"]
-        return Resume(talk.token, len(told), self.numbers[-1] if self.numbers else None)
+        return Resume(talk.token, len(told), self.seat.call, self.numbers[-1] if self.numbers else None)
 
 
 class House:

@@ -42,7 +42,8 @@ def router(media: MediaClient, relays: Relays) -> APIRouter:
         offer = Offer(call=f"rtc_{uuid.uuid4().hex}", sdp=call.sdp, session=session, resume=call.resume, relays=relayed)
         answer = await media.answer(offer)
         where = f"/v1/realtime/calls/{answer.call}"
-        return Response(answer.sdp, 201, {"Location": where}, media_type="application/sdp")
+        headers = {"Location": where} | ({"VoxRTC-Session": answer.token} if answer.token else {})
+        return Response(answer.sdp, 201, headers, media_type="application/sdp")
 
     @routes.delete("/{call}", status_code=204)
     async def delete(call: str) -> Response:

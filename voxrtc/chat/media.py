@@ -202,7 +202,7 @@ class MediaServer:
 
     async def _connect(self, request: Offer | Dig, talk: Talk, tell: Callable[[MediaReply], None]) -> Answer | Opened:
         """A line for a talk. Raises `BadOffer`."""
-        call, seat = request.call, Seat(talk, request.resume or Resume())
+        call, seat = request.call, Seat(talk, request.call, request.resume or Resume())
         self._talks[call] = talk
         self._calls += 1
         if isinstance(request, Dig):
@@ -213,7 +213,7 @@ class MediaServer:
         seat.carrier = peer = Peer(ice.configuration(self._stun, request.relays), seat)
         if talk.fresh:
             talk.begin(seat)
-        return Answer(call=call, sdp=await peer.answer(request.sdp))
+        return Answer(call=call, sdp=await peer.answer(request.sdp), token=talk.token)
 
     def _filled(self, call: str, tell: Callable[[MediaReply], None]) -> None:
         del self._tunnels[call]

@@ -17,6 +17,7 @@ from voxrtc.rtc.sound import Samples
 from voxrtc.rtc.track import PlayoutTrack
 
 KEPT = 30.0  # seconds for its client to come back
+REMEMBERED = 4  # lines; a client that missed the last ones may have heard an earlier one last
 TOLD = 512  # events that are remembered for a client that comes back, and may have missed them
 
 
@@ -37,8 +38,8 @@ class Seat:
 
     carrier: Carrier  # set by its maker, since a line is made with its listener
 
-    def __init__(self, talk: Talk, resume: Resume) -> None:
-        self.talk, self.resume = talk, resume
+    def __init__(self, talk: Talk, call: str, resume: Resume) -> None:
+        self.talk, self.call, self.resume = talk, call, resume
 
     def opened(self) -> None:
         self.talk.take(self)
@@ -67,7 +68,7 @@ class Talk:
         self.session, self.track = session, PlayoutTrack(session)
         self.token = secrets.token_urlsafe(18) if resumable else ""
         self.seat: Seat | None = None
-        self._lost: Seat | None = None  # the last one, while there is none
+        self._seats: deque[Seat] = deque(maxlen=REMEMBERED)
         self._over = over
         self._told: deque[str] = deque(maxlen=TOLD if resumable else 0)
         self._count = 0  # of events told so far
@@ -115,15 +116,21 @@ class Talk:
         missed: list[str] = []
         if before is not seat:
             missed = self._missed(seat.resume)
-            self._move(before or self._lost, seat)
+            self._move(before, seat)
+        self._seats.append(seat)
         if not self._begun:
             self._begun = True
             self.session.opened()
         if self.token:
-            seat.carrier.send(events.event("voxrtc.session", token=self.token, kept_ms=1000 * KEPT, took=self.session.took))
+            self._greet(seat)
         for text in missed:
             seat.carrier.send(text)
         self.track.go()
+
+    def _greet(self, seat: Seat) -> None:
+        """What its client needs to come back, and which of its events came last."""
+        about = {"token": self.token, "line": seat.call, "kept_ms": round(1000 * KEPT), "took": self.session.took}
+        seat.carrier.send(events.event("voxrtc.session", **about))
 
     def _missed(self, resume: Resume) -> list[str]:
         """Events that were told and did not arrive."""
@@ -132,7 +139,8 @@ class Talk:
     def _move(self, before: Seat | None, seat: Seat) -> None:
         """The sound goes on over another line, with what was not heard of it."""
         heard = seat.resume.heard
-        number = before.carrier.number(heard) if before and heard is not None else None
+        last = next((each for each in self._seats if each.call == seat.resume.line), None)
+        number = last.carrier.number(heard) if last and heard is not None else None
         if before:
             before.carrier.detach()
             self._close(before)
@@ -145,7 +153,7 @@ class Talk:
         """A line is gone."""
         if seat is not self.seat:
             return
-        self._lost, self.seat = seat, None
+        self.seat = None
         self.track.detach()
         if self._ended:
             return

@@ -26,7 +26,8 @@ class Resume(msgspec.Struct, frozen=True):
 
     token: str = ""
     received: int = 0  # events of the session that it got
-    heard: int | None = None  # what of the sound reached the ear last: an RTP timestamp, or over a tunnel a packet's number
+    line: str = ""  # the last one that opened, as `voxrtc.session` named it
+    heard: int | None = None  # what of its sound reached the ear last: an RTP timestamp, or over a tunnel a packet's number
 
 
 class Offer(Message):
@@ -90,10 +91,11 @@ class GetMediaStats(Message):
 
 
 class Answer(Message):
-    """The answer to an `Offer`: the call is set up."""
+    """The answer to an `Offer`: the call is set up. `token` is for a client that may `Resume`."""
 
     call: str
     sdp: str
+    token: str = ""
 
 
 class Opened(Message):

@@ -75,6 +75,7 @@ class Playout:
         self._last: Stream | None = None  # that was played out, and was not followed by another
         self.number = 0  # frames so far, those of silence included
         self.held = False  # nothing is played
+        self.lead = LEAD  # frames
         self.underruns = 0
 
     # --- the writer ---
@@ -162,14 +163,14 @@ class Playout:
         sounded = stream.sounds
         if sounded:
             self._fade_out()
-        lead = min(LEAD, stream.heard, len(self._past)) if sounded else 0
+        lead = min(self.lead, stream.heard, len(self._past)) if sounded else 0
         self._put_back(stream, [self._past.pop() for _ in range(lead)][::-1])
         stream.counted = stream.sent
         stream.heard = 0
         self._stand(stream)
 
     def resume(self) -> None:
-        """End a hold. A stream that was held amid its sound plays its last `LEAD` frames once more, and goes on."""
+        """End a hold. A stream that was held amid its sound plays its last `lead` frames once more, and goes on."""
         self.held = False
 
     def stall(self) -> None:

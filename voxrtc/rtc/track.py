@@ -15,7 +15,7 @@ from av.packet import Packet
 
 from voxrtc.rtc.opus import EXECUTOR, TIME_BASE, OpusEncoder, silence
 from voxrtc.rtc.pacer import Pacer
-from voxrtc.rtc.playout import REFILL, Clock, Frame, Playout, PlayoutListener
+from voxrtc.rtc.playout import LEAD, REFILL, Clock, Frame, Playout, PlayoutListener
 from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
@@ -128,7 +128,7 @@ class PlayoutTrack(MediaStreamTrack):
         self._playout.hold()
 
     def resume(self) -> None:
-        """Go on where `hold` came, some 100 ms earlier: so much was still on its way to the ear."""
+        """Go on where `hold` came, or some 100 ms earlier, where so much was still on its way to the ear."""
         self._playout.resume()
         self._encode_ahead()
 
@@ -146,7 +146,13 @@ class PlayoutTrack(MediaStreamTrack):
         """The line that took packets so far gets no more; pauses until another one lets it `go`."""
         self._turn += 1
         self.unheard = _none
+        self._playout.lead = LEAD
         self.pause()
+
+    def keeps(self, unheard: Callable[[], int]) -> None:
+        """The line loses nothing, and knows how many samples have not reached the ear; upon a hold its browser keeps them."""
+        self.unheard = unheard
+        self._playout.lead = 0
 
     @property
     def last(self) -> int:

@@ -71,7 +71,7 @@ class Tunnel:
 
     def attach(self, track: PlayoutTrack) -> None:
         self._track = track
-        track.unheard = lambda: len(self._under_way) * FRAME
+        track.keeps(lambda: len(self._under_way) * FRAME)
         self._tasks.append(asyncio.create_task(self._pump(track)))
 
     def detach(self) -> None:
