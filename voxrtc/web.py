@@ -10,13 +10,16 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
-from voxrtc.api import replies
+from voxrtc.api import history, replies, stats
 from voxrtc.api.app import build_app
+from voxrtc.api.history import History
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import MediaClient
@@ -98,9 +101,10 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             media = MediaClient(media_address)
             await engines.load(settings.model)
             chat = CompletionClient(chat_address)
+            past = History(partial(stats.count, engines, media))
             who_answers = replies.router(settings, lambda: chat.progress)
             crowd = _crowd(settings, engines, supervisor, _place(listener), f"ipc://{Path(folder, 'crowd')}")
-            app = _app(engines, media, list(cards.values()), who_answers, relays, settings.relay, crowd)
+            app = _app(engines, media, list(cards.values()), who_answers, relays, settings.relay, crowd, past)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -110,8 +114,10 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws_per_message_deflate=False)
             server = uvicorn.Server(config)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
+            keeping = asyncio.create_task(past.keep())
             await server.serve(sockets=[listener])
             greeting.cancel()
+            keeping.cancel()
             await crowd.close()
             await engines.close()
             await media.close()
@@ -152,12 +158,14 @@ def _app(
     relays: Relays,
     relayed: bool,
     crowd: Crowd,
+    past: History,
 ) -> FastAPI:
     suggestion = Suggestion(cards, gpu=GPU.exists())
     suggestion.look()
     app = build_app(engines, media, cards, suggestion.name, relays, relayed, crowd)
     app.include_router(who_answers)
-    mount_page(app, [card.info for card in cards])
+    app.include_router(history.router(past))
+    mount_page(app, [card.info for card in cards], lambda: msgspec.to_builtins(past.minutes))
     return app
 
 

@@ -1,4 +1,5 @@
 /** What a call and a tunnel have in common: events both ways, pings, and an end that is noticed within seconds. */
+import { Clock } from "./clock.js";
 import { BEAT, Pulse } from "./pulse.js";
 import { Trouble } from "./troubles.js";
 
@@ -6,21 +7,18 @@ const PING_EVERY = 1_000; // ms; the server takes a silent browser for dead afte
 const NOT_COUNTED = new Set(["voxrtc.ping", "voxrtc.session"]); // the server tells them anew to each line
 
 /**
- * Events: `message` (detail: the server's event), `track` (detail: its sound, a MediaStream or an AudioNode), `lost` (detail: a
- * `Trouble`; once, and only after it had opened).
+ * Events: `session`, when it is open; `message` (detail: the server's event); `lost` (detail: a `Trouble`; once, and only after it
+ * was open); `end`, when it is over for whatever reason.
  */
 export class Line extends EventTarget {
   /** Events that came of the session. */ received = 0;
   /** What the server says of the line and its session: `voxrtc.session`. @type {object | null} */ about = null;
+  /** The server's sound, once it is open. @type {MediaStream | AudioNode | null} */ sound = null;
+  /** `heard`, of a line that is lost. */ lastHeard = null;
   over = false;
+  clock = new Clock(); // the server's
   #pings = []; // when each was sent that is not answered yet; answers come in order
-  #roundTrips = [];
   #timers = [];
-
-  /** Round trip of an event, ms: the least of the last five pings. NaN before the first answer. */
-  get roundTrip() {
-    return this.#roundTrips.length ? Math.min(...this.#roundTrips) : NaN;
-  }
 
   /** Settles once events can be sent, which the server says. @param {number} within ms */
   begins(within) {
@@ -37,7 +35,7 @@ export class Line extends EventTarget {
     const event = JSON.parse(data);
     this.pulse?.beat(performance.now());
     if (!NOT_COUNTED.has(event.type)) this.received++;
-    if (event.type === "voxrtc.pong") this.#pong();
+    if (event.type === "voxrtc.pong") this.clock.observe(this.#pings.shift(), event.server_time, performance.now());
     else if (event.type === "voxrtc.ping") this.transmit({ type: "voxrtc.pong", id: event.id, t: event.t });
     else if (event.type === "voxrtc.session") this.#learn(event);
     else this.tell("message", event);
@@ -47,6 +45,7 @@ export class Line extends EventTarget {
   lose(trouble = new Trouble("connection_lost")) {
     if (this.over) return;
     const opened = this.about;
+    this.lastHeard = this.heard;
     this.leave();
     if (opened) this.tell("lost", trouble);
   }
@@ -82,10 +81,5 @@ export class Line extends EventTarget {
     const now = performance.now();
     this.#pings.push(now);
     if (this.open) this.transmit({ type: "voxrtc.ping", id: `${now}`, t: now });
-  }
-
-  #pong() {
-    const trip = performance.now() - this.#pings.shift();
-    this.#roundTrips = [...this.#roundTrips.slice(-4), trip];
   }
 }

@@ -126,6 +126,7 @@ class MediaServer:
             underruns=self._underruns + sum(talk.track.underruns for talk in self._all),
             tasks=len(asyncio.all_tasks()),
             models=self._tally.spoke(),
+            playing=[clock.stream for talk in connected if (clock := talk.track.clock)],
             networks=[talk.session.network for talk in connected if talk.session.network],
         )
 
