@@ -43,13 +43,14 @@ export class Call extends Line {
    * @param {object} session OpenAI's session object
    * @param {object} resume what we had of the session, if we had it over another line
    * @param {number} within ms for the HTTP answer, and again for the media path
+   * @param {string} [ticket] of who stood in line
    * @throws {Trouble}
    */
-  async connect(session, resume, within) {
+  async connect(session, resume, within, ticket) {
     const listed = await this.ice.settle(this.pc);
     await this.pc.setLocalDescription();
     if (listed) await gathered(this.pc);
-    const answer = await this.#offer(this.pc.localDescription.sdp, session, resume, within);
+    const answer = await this.#offer(this.pc.localDescription.sdp, session, resume, within, ticket);
     if (this.over) throw new Trouble("connection_lost");
     const begun = this.begins(within);
     await this.pc.setRemoteDescription({ type: "answer", sdp: answer });
@@ -112,12 +113,12 @@ export class Call extends Line {
     this.pc.close();
   }
 
-  async #offer(sdp, session, resume, within) {
+  async #offer(sdp, session, resume, within, ticket) {
     const form = new FormData();
     form.set("sdp", sdp);
     form.set("session", JSON.stringify(session));
     form.set("resume", JSON.stringify(resume));
-    const url = new URL("v1/realtime/calls", this.base);
+    const url = new URL(`v1/realtime/calls${ticket ? `?ticket=${ticket}` : ""}`, this.base);
     const response = await fetch(url, { method: "POST", body: form, signal: AbortSignal.timeout(within) }).catch(() => {
       throw new Trouble("unreachable");
     });

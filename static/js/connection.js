@@ -5,6 +5,7 @@
 import { Call } from "./call.js";
 import { Ice } from "./ice.js";
 import { Outbox } from "./outbox.js";
+import { standInLine } from "./queue.js";
 import { Trouble } from "./troubles.js";
 import { Tunnel } from "./tunnel.js";
 
@@ -17,8 +18,8 @@ const RETRY_AFTER = 400; // ms
 const NO_PATH = new Set(["udp_blocked", "connection_lost"]);
 
 /**
- * Events, of the present line only: `track` (detail: its `sound`), `message`, as `Line` has it; `way`; `broken`, when it is to be replaced, and `mended`;
- * `lost` (detail: a `Trouble`), when it is not; and `idle`.
+ * Events, of the present line only: `track` (detail: its `sound`), `message`, as `Line` has it; `way`; `broken`, when it is to be
+ * replaced, and `mended`; `lost` (detail: a `Trouble`), when it is not; `place`, when that changed; and `idle`.
  */
 export class Connection extends EventTarget {
   /** @type {import("./line.js").Line | null} */ call = null;
@@ -28,6 +29,8 @@ export class Connection extends EventTarget {
   /** @type {Set<import("./line.js").Line>} lines that are not open yet */ #trying = new Set();
   #resume = {}; // what we have of the session
   #outbox = new Outbox();
+  /** @type {import("./voice.js").Place | null} where we stand in line for a call */ place = null;
+  #line = new AbortController();
   #told = "";
   #leaving = 0;
 
@@ -85,9 +88,15 @@ export class Connection extends EventTarget {
     this.#leaving = setTimeout(() => this.dispatchEvent(new Event("idle")), IDLE_FOR);
   }
 
+  /** Stand in line no longer. */
+  leaveLine() {
+    this.#line.abort();
+  }
+
   /** Hang up. */
   drop() {
     clearTimeout(this.#leaving);
+    this.leaveLine();
     for (const line of this.#trying) line.close();
     this.call?.close();
     this.call = this.way = null;
@@ -104,11 +113,26 @@ export class Connection extends EventTarget {
 
   async #dial(session) {
     if (!window.AudioContext || !(window.RTCPeerConnection || Tunnel.possible)) throw new Trouble("unsupported");
+    try {
+      return await this.#begin(session);
+    } catch (error) {
+      if (error.code !== "places_taken") throw error;
+      return this.#begin(session, await this.#wait());
+    }
+  }
+
+  async #wait() {
+    this.#line = new AbortController();
+    const move = (place) => ((this.place = place), this.#tell("place"));
+    return standInLine(this.base, move, this.#line.signal).finally(() => move(null));
+  }
+
+  async #begin(session, ticket = "") {
     this.#told = JSON.stringify(session);
     this.#resume = {};
     this.#outbox.clear();
     try {
-      await this.#reach(session, FIRST);
+      await this.#reach(session, { ...FIRST, ticket });
     } catch (error) {
       this.drop();
       throw error;
@@ -117,9 +141,9 @@ export class Connection extends EventTarget {
   }
 
   /** The first line that opens; the others are let go. */
-  async #reach(session, { alone, within }) {
+  async #reach(session, { alone, within, ticket }) {
     const call = window.RTCPeerConnection ? this.#call() : null;
-    const called = call ? this.#try(call, session, within) : Promise.reject(new Trouble("udp_blocked"));
+    const called = call ? this.#try(call, session, within, ticket) : Promise.reject(new Trouble("udp_blocked"));
     const failed = called.catch((trouble) => {
       if (!NO_PATH.has(trouble.code)) throw trouble; // another way would change nothing
     });
@@ -127,7 +151,7 @@ export class Connection extends EventTarget {
     if (this.call?.open) return;
     if (call && !this.#resume.token) this.#resume.token = await Promise.race([call.answered, called]);
     if (this.call?.open) return;
-    const ways = Tunnel.possible ? [called, this.#try(new Tunnel(this.base, this.context()), session, within)] : [called];
+    const ways = Tunnel.possible ? [called, this.#try(new Tunnel(this.base, this.context()), session, within, ticket)] : [called];
     await Promise.any(ways).catch(({ errors }) => {
       throw errors.at(-1);
     });
@@ -141,12 +165,12 @@ export class Connection extends EventTarget {
     }
   }
 
-  async #try(line, session, within) {
+  async #try(line, session, within, ticket) {
     this.#trying.add(line);
     line.addEventListener("message", ({ detail }) => (line === this.call || this.#trying.has(line)) && this.#tell("message", detail));
     line.addEventListener("session", ({ detail }) => this.#take(line, detail), { once: true });
     try {
-      await line.connect(session, this.#resume, within);
+      await line.connect(session, this.#resume, within, ticket);
     } catch (error) {
       line.leave();
       throw error;
@@ -162,13 +186,18 @@ export class Connection extends EventTarget {
     this.call?.leave();
     this.call = line;
     this.#resume = { token, line: name, received: this.#resume.received ?? 0, kept };
-    line.addEventListener("lost", ({ detail }) => line === this.call && this.#mend(detail));
+    line.addEventListener("lost", ({ detail }) => line === this.call && this.#lose(detail));
     this.#tell("track", line.sound);
     line.way().then((way) => line === this.call && ((this.way = way), this.#tell("way")));
     if (!this.broken) return;
     this.broken = false;
     for (const event of this.#outbox.after(took)) line.transmit(event);
     this.#tell("mended");
+  }
+
+  #lose(trouble) {
+    if (trouble.code === "connection_lost") this.#mend(trouble);
+    else this.#tell("lost", trouble);
   }
 
   /** The line broke: look for another one, as long as the session is kept. */

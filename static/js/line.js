@@ -38,6 +38,7 @@ export class Line extends EventTarget {
     if (event.type === "voxrtc.pong") this.clock.observe(this.#pings.shift(), event.server_time, performance.now());
     else if (event.type === "voxrtc.ping") this.transmit({ type: "voxrtc.pong", id: event.id, t: event.t });
     else if (event.type === "voxrtc.session") this.#learn(event);
+    else if (event.error?.code === "session_expired") this.lose(new Trouble("session_expired", event.error.message));
     else this.tell("message", event);
   }
 

@@ -36,7 +36,7 @@ export function drawSend(button, interrupts, obstacle) {
 function words(talker, obstacle) {
   const { hearing, listening, mode } = talker.input;
   if (hearing || talker.voice.held) return TALK.hearing;
-  if (talker.voice.place) return TALK.inLine(talker.voice.place);
+  if (talker.place) return TALK.inLine(talker.place);
   if (obstacle && !isBusy(talker)) return obstacle;
   const state = listening && talker.state === "ready" ? TALK.listening[mode] : TALK.states[talker.state];
   return talker.line.open ? [state, LINE.ways[talker.line.way]?.(talker.line.call.clock.roundTrip)].filter(Boolean).join(" ") : state;
@@ -44,7 +44,7 @@ function words(talker, obstacle) {
 
 /** What a screen reader says aloud: only what the person could not hear from the conversation itself. */
 function news(talker, obstacle) {
-  if (talker.voice.place) return TALK.place(talker.voice.place.position);
+  if (talker.place) return TALK.place(talker.place.position);
   if (obstacle && !isBusy(talker)) return obstacle;
   return talker.input.listening ? TALK.listening[talker.input.mode] : "";
 }

@@ -46,14 +46,14 @@ export class Tunnel extends Line {
   }
 
   /** As `Call.connect`. */
-  async connect(session, resume, within) {
+  async connect(session, resume, within, ticket) {
     const node = await this.player.begin(this.context);
     if (this.over) throw new Trouble("connection_lost");
     const url = new URL("v1/voxrtc/tunnel", this.base);
     url.protocol = url.protocol.replace("http", "ws");
     const socket = (this.#socket = new WebSocket(url));
     socket.binaryType = "arraybuffer";
-    socket.addEventListener("open", () => socket.send(JSON.stringify({ session, resume })));
+    socket.addEventListener("open", () => socket.send(JSON.stringify({ session, resume, ticket })));
     socket.addEventListener("message", ({ data }) => (typeof data === "string" ? this.#tell(data) : this.#hear(data)));
     socket.addEventListener("close", () => this.lose());
     this.sound = node;

@@ -81,7 +81,7 @@ class Client:
 
 @pytest.fixture(autouse=True)
 def loud_is_speech(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxrtc.chat.media.VoiceDetector", lambda: loudness)
+    monkeypatch.setattr("voxrtc.chat.server.VoiceDetector", lambda: loudness)
 
 
 @pytest.fixture

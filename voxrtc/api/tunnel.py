@@ -15,6 +15,9 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
+from voxrtc.api.address import address_of
+from voxrtc.api.errors import ApiError
+from voxrtc.api.host import Host
 from voxrtc.api.origin import foreign
 from voxrtc.chat import events
 from voxrtc.chat.media_client import CallRefused, MediaClient
@@ -33,9 +36,10 @@ class Hello(msgspec.Struct):
 
     session: dict[str, Any] = {}
     resume: Resume | None = None
+    ticket: str = ""  # of who stood in line
 
 
-def router(media: MediaClient) -> APIRouter:
+def router(media: MediaClient, host: Host) -> APIRouter:
     """The route over the media process."""
     routes = APIRouter(tags=["realtime"])
 
@@ -51,7 +55,14 @@ def router(media: MediaClient) -> APIRouter:
             except (TimeoutError, KeyError, msgspec.DecodeError) as error:
                 message = f"The first message is text, with a session and what to resume ({type(error).__name__}: {error})."
                 return await _refuse(socket, BAD_REQUEST, "invalid_request", message)
-            await _Talk(socket, media).run(hello)
+            talk = _Talk(socket, media)
+            try:
+                if not (hello.resume and hello.resume.token):  # else it has its place
+                    host.begin(talk.call, address_of(socket), hello.ticket)
+            except ApiError as error:
+                return await _refuse(socket, LATER, error.code, str(error.detail))
+            if not await talk.run(hello):
+                host.over(talk.call)
 
     return routes
 
@@ -61,19 +72,21 @@ class _Talk:
 
     def __init__(self, socket: WebSocket, media: MediaClient) -> None:
         self._socket, self._media = socket, media
-        self._call = f"tunnel_{uuid.uuid4().hex}"
+        self.call = f"tunnel_{uuid.uuid4().hex}"
         self._unsent: asyncio.Queue[str | bytes | None] = asyncio.Queue()  # None: it is over
         self._unread = 0  # bytes or characters
         self._too_slow = asyncio.Event()
         self._hung_up = False
         self._heard = 0.0  # until when, at `FASTEST`
 
-    async def run(self, hello: Hello) -> None:
+    async def run(self, hello: Hello) -> bool:
+        """Until its end; whether it came about."""
         try:
-            await self._media.dig(Dig(call=self._call, session=hello.session, resume=hello.resume), self._tell)
+            await self._media.dig(Dig(call=self.call, session=hello.session, resume=hello.resume), self._tell)
         except CallRefused as refusal:
             code = LATER if refusal.status == 503 else BAD_REQUEST
-            return await _refuse(self._socket, code, refusal.code, refusal.message)
+            await _refuse(self._socket, code, refusal.code, refusal.message)
+            return False
         ways = [asyncio.ensure_future(way) for way in (self._to_browser(), self._to_media(), self._too_slow.wait())]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -82,13 +95,14 @@ class _Talk:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
             await self._leave()
+        return True
 
     async def _leave(self) -> None:
         with contextlib.suppress(CallRefused):
             if self._hung_up:
-                await self._media.hang_up(self._call)
+                await self._media.hang_up(self.call)
             else:
-                self._media.lost(self._call)
+                self._media.lost(self.call)
         if self._too_slow.is_set():
             with contextlib.suppress(TimeoutError):  # it may not read this either
                 await asyncio.wait_for(self._socket.close(TOO_SLOW, "This browser does not read its events."), 1.0)
@@ -125,7 +139,7 @@ class _Talk:
         self._heard = max(self._heard, now) + 1 / FASTEST
         if (ahead := self._heard - now - PATIENCE) > 0:
             await asyncio.sleep(ahead)
-        self._media.packet(self._call, packet)
+        self._media.packet(self.call, packet)
 
     async def _say(self, text: str) -> bool:
         """An event, when the one before was dealt with. False: nobody is there any more."""
@@ -133,7 +147,7 @@ class _Talk:
             self._tell(events.error("event_too_large", f"An event may have {events.MAX_EVENT} bytes; this has {len(text)}."))
             return True
         try:
-            await self._media.say(self._call, text)
+            await self._media.say(self.call, text)
         except CallRefused:
             return False
         return True

@@ -78,6 +78,13 @@ class Lost(Message):
     call: str
 
 
+class Tell(Message):
+    """A server event for a call's client, from the web process. `Told` answers."""
+
+    call: str
+    text: str
+
+
 class HangUp(Message):
     """End a call. `request` names the reply: `HungUp`."""
 
@@ -127,6 +134,18 @@ class ServerPacket(Message):
 
 class Closed(Message):
     """A tunnel is over, unasked: its client has another line, or said nothing for too long."""
+
+    call: str
+
+
+class Told(Message):
+    """The answer to `Tell`; the call may have ended meanwhile."""
+
+    call: str
+
+
+class Over(Message):
+    """A call has ended, however it did, unasked."""
 
     call: str
 
@@ -185,5 +204,5 @@ class MediaStats(Message):
     networks: list[Network] = msgspec.field(default_factory=list)
 
 
-MediaRequest = Offer | Open | Dig | ClientEvent | ClientPacket | Lost | HangUp | GetMediaStats
-MediaReply = Answer | Opened | Taken | ServerEvent | ServerPacket | Closed | Refused | HungUp | MediaStats
+MediaRequest = Offer | Open | Dig | ClientEvent | ClientPacket | Lost | Tell | HangUp | GetMediaStats
+MediaReply = Answer | Opened | Taken | ServerEvent | ServerPacket | Closed | Told | Over | Refused | HungUp | MediaStats
