@@ -8,7 +8,7 @@ from functools import partial
 from fastapi import FastAPI
 
 from voxrtc.api import crowd as crowds
-from voxrtc.api import errors, health, ice, live, loading, models, queue, realtime, socket, speech, stats
+from voxrtc.api import errors, health, ice, live, loading, models, queue, realtime, socket, speech, stats, tunnel
 from voxrtc.api.feed import Feed, Source
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.public import Bounds
@@ -42,6 +42,7 @@ def build_app(
     app.include_router(ice.router(hosting.relays, hosting.relayed))
     app.include_router(realtime.router(media, hosting))
     app.include_router(socket.router(media, hosting.host))
+    app.include_router(tunnel.router(media, hosting.host))
     if hosting.public:
         app.include_router(queue.router(hosting.public.room))
         app.add_middleware(Bounds, host=hosting.public)
