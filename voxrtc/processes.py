@@ -1,11 +1,11 @@
-"""The engines' processes, one for each model that is loaded: `engine.fleet.Processes` by the supervisor."""
+"""The processes that come and go: an engine for each model that is loaded (`engine.fleet.Processes`), and virtual peers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from voxrtc.cards import Card
-from voxrtc.settings import Settings
+from voxrtc.settings import HUB_TOKENS, Settings
 from voxrtc.supervisor import Child, Supervisor
 
 
@@ -22,7 +22,7 @@ class EngineProcesses:
         arguments = ["-m", "voxrtc.engine.process", "--listen", self._addresses[model]]
         if any(map(self.runs, self._cards)):
             arguments.append("--beside-others")
-        environment = {**self._settings.environment(), "VOXRTC_MODEL": model}
+        environment = {**self._settings.environment(*HUB_TOKENS), "VOXRTC_MODEL": model}
         self._supervisor.start(Child(_name(model), arguments, environment, worth_restarting))
 
     async def stop(self, model: str) -> None:
@@ -45,3 +45,17 @@ class EngineProcesses:
 
 def _name(model: str) -> str:
     return f"{model} engine"
+
+
+class CrowdProcess:
+    """That of virtual peers: `crowd.company.Process` by the supervisor."""
+
+    def __init__(self, supervisor: Supervisor, child: Child) -> None:
+        self._supervisor, self._child = supervisor, child
+
+    def start(self) -> None:
+        if not self._supervisor.runs(self._child.name):
+            self._supervisor.start(self._child)
+
+    async def stop(self) -> None:
+        await self._supervisor.stop(self._child.name)

@@ -34,6 +34,11 @@ export class Voice extends EventTarget {
     line.addEventListener("track", ({ detail }) => this.speaker.attach(detail));
   }
 
+  /** The name of the one that is made or heard; empty: none. */
+  get response() {
+    return this.#turn?.response ?? "";
+  }
+
   /**
    * Have a response made.
    * @param {object} response of `response.create`

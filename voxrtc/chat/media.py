@@ -27,6 +27,7 @@ from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.session_settings import SessionSettings
 from voxrtc.chat.socket import Socket
+from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
@@ -55,6 +56,7 @@ from voxrtc.rtc.peer import Peer, warm_up
 from voxrtc.rtc.sound import Samples
 from voxrtc.settings import Settings
 
+BACKGROUND = 0.25  # of all places, those for calls that nobody listens to
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
 
 log = logging.getLogger(__name__)
@@ -69,8 +71,10 @@ class MediaServer:
         self._engines, self._transcriber, self._replier = engines, transcriber, replier
         self._instructions = settings.instructions
         self._limit = settings.max_peers
-        self._configuration = ice.configuration(settings.stun)
+        self._stun = settings.stun
         self._peers: dict[str, Peer | Socket] = {}  # by call
+        self._sessions: dict[str, Session] = {}
+        self._tally = Tally()
         self._calls = 0
         self._underruns = 0  # of calls that are over
 
@@ -89,14 +93,24 @@ class MediaServer:
                     await peer.close()
                 return HungUp(call=request.call, known=peer is not None)
             case GetMediaStats():
-                connected = sum(peer.state == "connected" for peer in self._peers.values())
-                underruns = self._underruns + sum(peer.track.underruns for peer in self._peers.values())
-                tasks = len(asyncio.all_tasks())
-                return MediaStats(call=request.call, peers=connected, calls=self._calls, underruns=underruns, tasks=tasks)
+                return self._stats(request.call)
 
     async def close(self) -> None:
         """Hang up every call."""
         await asyncio.gather(*(peer.close() for peer in list(self._peers.values())))
+
+    def _stats(self, call: str) -> MediaStats:
+        connected = [call for call, peer in self._peers.items() if peer.state == "connected"]
+        networks = (self._sessions[call].network for call in connected)
+        return MediaStats(
+            call=call,
+            peers=len(connected),
+            calls=self._calls,
+            underruns=self._underruns + sum(peer.track.underruns for peer in self._peers.values()),
+            tasks=len(asyncio.all_tasks()),
+            models=self._tally.spoke(),
+            networks=[network for network in networks if network],
+        )
 
     async def _begin(self, request: Offer | Open, tell: Callable[[MediaReply], None]) -> Answer | Opened | Refused:
         def refused(status: int, code: str, message: str) -> Refused:
@@ -107,7 +121,7 @@ class MediaServer:
             async with asyncio.timeout(MODEL_WITHIN):
                 await self._engines.until_known()
             choice = choose(self._engines.known, wanted.model, wanted.voice)
-            if len(self._peers) >= self._limit:  # asked last, so that nothing is awaited before the place is taken
+            if self._full(wanted.voxrtc.background):  # asked last, so that nothing is awaited before the place is taken
                 message = f"All {self._limit} places are taken. Please try again in a minute."
                 return refused(503, "too_many_calls", message)
             if request.call in self._peers:
@@ -120,11 +134,18 @@ class MediaServer:
         except TimeoutError:
             return refused(503, "engine_lost", self._engines.why_none())
 
+    def _full(self, background: bool) -> bool:
+        """Calls that nobody listens to take no place from people, and are few."""
+        idle = sum(session.background for session in self._sessions.values())
+        if background:
+            return len(self._peers) >= self._limit or idle >= BACKGROUND * self._limit
+        return len(self._peers) - idle >= self._limit
+
     async def _answer(self, offer: Offer, wanted: SessionSettings, choice: Choice) -> Answer:
         """Raises `BadOffer`."""
         guard = EchoGuard()
         session = self._session(offer.call, wanted, choice, guarded(VoiceDetector(), guard))
-        session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
+        session.line = self._peers[offer.call] = peer = Peer(ice.configuration(self._stun, offer.relays), session)
         peer.track.monitor = guard.played
         self._calls += 1
         return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
@@ -139,9 +160,13 @@ class MediaServer:
     def _session(self, call: str, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
         manner = Manner(self._instructions).updated(wanted, "session")
         turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, call)
-        return Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, over)
+        parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, self._tally, over)
+        session = Session(*parts, background=wanted.voxrtc.background)
+        self._sessions[call] = session
+        return session
 
     def _over(self, call: str) -> None:
+        del self._sessions[call]
         self._underruns += self._peers.pop(call).track.underruns
 
 
@@ -176,7 +201,7 @@ async def run(
     hearing = HearingClient(hearing_address, settings.transcription)
     chat: ChatEndpoint | EmbeddedReplier | None = None
     if settings.chat_url:
-        chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key)
+        chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key.get_secret_value())
     elif chat_address:
         chat = EmbeddedReplier(CompletionClient(chat_address))
     server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings)

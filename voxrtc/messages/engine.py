@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from voxrtc.messages import Message
+from voxrtc.recent import Latency
 
 # --- to it -------------------------------------------------------------------------------------------------------------
 
@@ -39,6 +40,11 @@ class Generate(Message):
 
     `priority` is for someone who is in a conversation and broke in: the reply waits before strangers, and a full queue takes
     it still. Who gives it sees to it that one person has one such stream at a time; that bounds them.
+
+    A `background` stream has no person behind it. It gives way to all that have: it waits behind them, pauses while one of them
+    is short of sound, and ends (`Failed` with `gave_way`) when one needs its place.
+
+    One that `continues` follows upon a stream that its listener hears: its first sound is nobody's first.
     """
 
     stream: str
@@ -48,6 +54,8 @@ class Generate(Message):
     voice: str = "default"
     sampling: Sampling = Sampling()
     priority: bool = False
+    background: bool = False
+    continues: bool = False
     reference: Reference | None = None
     final: bool = True
 
@@ -83,6 +91,15 @@ class Playout(Message):
 
 class Watch(Message):
     """Ask to be told of the engine's `Progress`, now and whenever it changes. What a client says first."""
+
+
+PolicyName = Literal["playout", "fifo", "two_phase", "offline"]
+
+
+class SetPolicy(Message):
+    """Have a ready engine plan by this policy from its next step on. Streams go on as they are; `Stats` says what holds."""
+
+    policy: PolicyName
 
 
 class Unload(Message):
@@ -161,7 +178,7 @@ class Failed(Message):
     """The stream ended in an error that its listener should be told. Nothing of it follows."""
 
     stream: str
-    code: str  # invalid_request | model_not_found | model_loading | model_failed | busy | engine_error | engine_lost
+    code: str  # invalid_request | model_not_found | model_loading | model_failed | busy | gave_way | engine_error | engine_lost
     message: str
     retry_after: float | None = None  # seconds; with `busy` and `model_loading`
 
@@ -225,6 +242,7 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     frames: int
     slack: float | None  # seconds of sound its listener still has to play; None before the first chunk
+    background: bool = False
 
 
 class CostStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,6 +251,16 @@ class CostStats(msgspec.Struct, frozen=True, kw_only=True):
     call_ms: float
     each_ms: dict[str, float]
     observed: int  # calls
+
+
+class StepStats(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of the last second: how many, and on average the streams in one, its milliseconds, and what it was expected
+    to cost. Of none there are no averages."""
+
+    count: int = 0
+    streams: float = 0.0
+    ms: float | None = None
+    expected_ms: float | None = None
 
 
 class Stats(Message):
@@ -248,13 +276,19 @@ class Stats(Message):
     failed: int
     frames_after_cancel: int
     preempted: int
+    gave_way: int  # background streams that ended for a listener's sake
+    paused: float  # seconds of its busy time in which background streams stood for a listener's sake
+    policy: PolicyName
     kv_pages_used: int
     kv_pages: int
     waiting: int  # of the streams, those that have not got in yet
     overhead: float  # share of its busy time that the engine's thread spent outside the model
     costs: dict[str, CostStats]
     streams: list[StreamStats]
+    slots: int = 0  # streams that can be in at a time; 0: any
+    ttfa: Latency = Latency()  # from a request to its first sound, of late
+    lately: StepStats = StepStats()
 
 
-EngineRequest = Generate | Extend | Cancel | Playout | Watch | Unload | GetModels | GetStats
+EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | Watch | Unload | GetModels | GetStats
 EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Models | Stats
