@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import sys
-import types
+from pathlib import Path
+from types import ModuleType
 
 import diffusers.models.attention  # noqa: F401  before the stubs, since it looks around for packages, as the next does
 from transformers import Qwen2ForCausalLM  # noqa: F401
 
-for name in ("matcha.utils", "matcha.utils.pylogger", "torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi"):
-    sys.modules[name] = module = types.ModuleType(name)
-    module.__path__ = []
-sys.modules["matcha.utils.pylogger"].get_pylogger = logging.getLogger  # type: ignore[attr-defined]
+
+def folder(package: str) -> Path:
+    """Where a package lies, without importing it."""
+    spec = importlib.util.find_spec(package)
+    assert spec and spec.submodule_search_locations, f"{package} is not installed"
+    return Path(spec.submodule_search_locations[0])
+
+
+def stub(name: str, *path: Path) -> ModuleType:
+    """A package that is empty, but for the modules in `path`."""
+    sys.modules[name] = module = ModuleType(name)
+    module.__path__ = list(map(str, path))
+    return module
+
+
+stub("matcha.utils", folder("matcha") / "utils")
+stub("matcha.utils.pylogger").get_pylogger = logging.getLogger  # type: ignore[attr-defined]
+for package in ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi"):
+    stub(package)
+own = folder("chatterbox")
+for package in ("chatterbox", "chatterbox.models", "chatterbox.models.s3gen"):
+    stub(package, own.joinpath(*package.split(".")[1:]))
+stub("whisper")
+stub("whisper.tokenizer").Tokenizer = object  # type: ignore[attr-defined]
+stub("tiktoken")

@@ -22,6 +22,7 @@ from voxrtc.speechlm.codecs.mimi_files import load_mimi, mimi_config
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.codecs.token_flow import TokenFlow
+from voxrtc.speechlm.cosyvoice2.model import CosyVoice2
 from voxrtc.speechlm.csm.model import Csm, CsmDetokenizer
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
@@ -97,6 +98,20 @@ def quick(flow: TokenFlow) -> TokenFlow:
     return flow
 
 
+def tiny_cosyvoice2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> CosyVoice2:
+    """From a folder that `write("cosyvoice2", folder)` wrote."""
+    model = CosyVoice2.load(folder, device, dtype)
+    quick(model.detokenizer.flow)
+    return model
+
+
+def brief_cosyvoice2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+    """The tiny one, of 28 frames at most: a block of its flow and the beginning of another."""
+    model = tiny_cosyvoice2(write("cosyvoice2", folder), device, dtype)
+    limit(model, 28)
+    return model
+
+
 def limit(model: SpeechLM, frames: int) -> None:
     """From now on `model` speaks at most that many frames a piece."""
     preprocess = model.preprocess
@@ -111,6 +126,7 @@ def limit(model: SpeechLM, frames: int) -> None:
 MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if need be a device and a dtype
     "lark": lark,
     "orpheus": brief_orpheus,
+    "cosyvoice2": brief_cosyvoice2,
     "csm": brief_csm,
     **{f"pocket-{name}": partial(pocket, name) for name in POCKETS},
 }
