@@ -2,6 +2,7 @@
  * One WebRTC call to the server, in the wire contract of OpenAI's Realtime API: an SDP offer by HTTP, sound on one track,
  * events on the data channel `oai-events`. Knows nothing of the page, nor of what is said.
  */
+import { Clock } from "./clock.js";
 import { gathered } from "./ice.js";
 import { Trouble } from "./troubles.js";
 
@@ -14,7 +15,6 @@ const LOST_AFTER = 5_000; // ms without a pong
  */
 export class Call extends EventTarget {
   #pings = []; // when each was sent that is not answered yet; answers come in order
-  #roundTrips = [];
   #over = false;
 
   /**
@@ -26,6 +26,7 @@ export class Call extends EventTarget {
     this.base = base;
     this.ice = ice;
     this.location = null;
+    this.clock = new Clock(); // the server's
     this.pc = new RTCPeerConnection();
     // Both ways from the start, though nothing is sent before `talk`: so a microphone that comes later needs no new offer.
     this.transceiver = this.pc.addTransceiver("audio", { direction: "sendrecv" });
@@ -42,22 +43,18 @@ export class Call extends EventTarget {
     return !this.#over && this.channel.readyState === "open";
   }
 
-  /** Round trip over the data channel, ms: the least of the last five pings. NaN before the first answer. */
-  get roundTrip() {
-    return this.#roundTrips.length ? Math.min(...this.#roundTrips) : NaN;
-  }
-
   /**
    * Connect. The offer leaves at once, without waiting for ICE gathering: the server learns our addresses from our checks,
    * unless it is behind a relay, which lets nobody through that it was not told of.
    * @param {object} session OpenAI's session object
+   * @param {string} [ticket] of who stood in line
    * @throws {Trouble}
    */
-  async connect(session) {
+  async connect(session, ticket) {
     const listed = await this.ice.settle(this.pc);
     await this.pc.setLocalDescription();
     if (listed) await gathered(this.pc);
-    const answer = await this.#offer(this.pc.localDescription.sdp, session);
+    const answer = await this.#offer(this.pc.localDescription.sdp, session, ticket);
     if (this.#over) throw new Trouble("connection_lost");
     const begun = this.#begins();
     await this.pc.setRemoteDescription({ type: "answer", sdp: answer });
@@ -95,11 +92,11 @@ export class Call extends EventTarget {
     this.pc.close();
   }
 
-  async #offer(sdp, session) {
+  async #offer(sdp, session, ticket) {
     const form = new FormData();
     form.set("sdp", sdp);
     form.set("session", JSON.stringify(session));
-    const url = new URL("v1/realtime/calls", this.base);
+    const url = new URL(`v1/realtime/calls${ticket ? `?ticket=${ticket}` : ""}`, this.base);
     const response = await fetch(url, { method: "POST", body: form, signal: AbortSignal.timeout(CONNECT_WITHIN) }).catch(() => {
       throw new Trouble("unreachable");
     });
@@ -122,8 +119,9 @@ export class Call extends EventTarget {
   }
 
   #take(event) {
-    if (event.type === "voxrtc.pong") this.#pong();
+    if (event.type === "voxrtc.pong") this.clock.observe(this.#pings.shift(), event.server_time, performance.now());
     else if (event.type === "voxrtc.ping") this.send({ type: "voxrtc.pong", id: event.id, t: event.t });
+    else if (event.error?.code === "session_expired") this.#lose(new Trouble("session_expired", event.error.message));
     else this.#tell("message", event);
   }
 
@@ -134,15 +132,10 @@ export class Call extends EventTarget {
     this.send({ type: "voxrtc.ping", id: `${now}`, t: now });
   }
 
-  #pong() {
-    const trip = performance.now() - this.#pings.shift();
-    this.#roundTrips = [...this.#roundTrips.slice(-4), trip];
-  }
-
-  #lose() {
+  #lose(trouble = new Trouble("connection_lost")) {
     if (this.#over) return;
     this.close();
-    this.#tell("lost", new Trouble("connection_lost"));
+    this.#tell("lost", trouble);
   }
 
   #tell(type, detail) {

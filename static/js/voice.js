@@ -10,7 +10,10 @@ import { Trouble } from "./troubles.js";
  * @typedef {{number: number, marks: import("./journey.js").Marks, response?: string}} Turn
  */
 
-/** Events: `change`; `over`, when a response is or was cut; `trouble` (detail: a `Trouble`). */
+/**
+ * Events: `change`; `over`, when a response is or was cut; `trouble` (detail: a `Trouble`); `journey`, once for each response
+ * that was heard (detail: `{response, journey}`).
+ */
 export class Voice extends EventTarget {
   /** @type {"waiting" | "speaking" | null} null: nothing is to be heard */ state = null;
   /** Whether the server holds it, while it finds out whether the person means to interrupt. */ held = false;
@@ -161,8 +164,11 @@ export class Voice extends EventTarget {
 
   #mark(marks) {
     const turn = this.#turn;
-    Object.assign(turn.marks, marks, { roundTrip: this.line.call.roundTrip });
-    this.journey = split(turn.marks) ?? this.journey;
+    const before = split(turn.marks);
+    Object.assign(turn.marks, marks, { clock: this.line.call.clock, output: 1000 * this.speaker.latency });
+    const journey = split(turn.marks);
+    this.journey = journey ?? this.journey;
+    if (journey && !before) this.#tell("journey", { response: turn.response, journey });
     this.#tell("change");
   }
 

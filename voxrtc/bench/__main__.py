@@ -5,7 +5,21 @@ from __future__ import annotations
 import importlib
 import sys
 
-COMMANDS = ("echo", "fastrtc", "flow", "goodput", "idle", "microphone", "models", "rtc", "simulate", "soak", "turns")
+COMMANDS = [
+    "crowd",
+    "dashboard",
+    "echo",
+    "fastrtc",
+    "flow",
+    "goodput",
+    "idle",
+    "microphone",
+    "models",
+    "rtc",
+    "simulate",
+    "soak",
+    "turns",
+]
 
 
 def main() -> None:

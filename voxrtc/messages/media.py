@@ -47,6 +47,13 @@ class ClientEvent(Message):
     text: str
 
 
+class Tell(Message):
+    """A server event for a call's client, from the web process. `Told` answers."""
+
+    call: str
+    text: str
+
+
 class HangUp(Message):
     """End a call. `request` names the reply: `HungUp`."""
 
@@ -84,6 +91,18 @@ class ServerEvent(Message):
 
     call: str
     text: str
+
+
+class Told(Message):
+    """The answer to `Tell`; the call may have ended meanwhile."""
+
+    call: str
+
+
+class Over(Message):
+    """A call has ended, however it did, unasked."""
+
+    call: str
 
 
 class Refused(Message):
@@ -127,7 +146,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
-    `networks` are those of connected peers that told, in no order that says whose.
+    `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played.
     """
 
     call: str
@@ -136,8 +155,9 @@ class MediaStats(Message):
     underruns: int
     tasks: int
     models: dict[str, Spoke] = msgspec.field(default_factory=dict)
+    playing: list[str] = msgspec.field(default_factory=list)
     networks: list[Network] = msgspec.field(default_factory=list)
 
 
-MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats
-MediaReply = Answer | Opened | Taken | ServerEvent | Refused | HungUp | MediaStats
+MediaRequest = Offer | Open | ClientEvent | Tell | HangUp | GetMediaStats
+MediaReply = Answer | Opened | Taken | ServerEvent | Told | Over | Refused | HungUp | MediaStats
