@@ -5,7 +5,6 @@ What needs them is marked `network` and left out of `make test`: `make test-netw
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 

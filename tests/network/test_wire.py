@@ -97,11 +97,12 @@ def test_udp_is_blocked_and_tcp_is_not(wire: Machines) -> None:
     wire.set(Conditions(udp=False, tcp=(443,)))
     with udp(wire.person) as sender, udp(wire.server) as receiver:
         assert not one_way(sender, receiver, SERVER, 20)
-    with wire.server.inside(), socket.create_server((SERVER, 443)), socket.create_server((SERVER, 80)):
-        with wire.person.inside():
-            socket.create_connection((SERVER, 443), 5).close()
-            with pytest.raises(TimeoutError):
-                socket.create_connection((SERVER, 80), 1)
+    with wire.server.inside():
+        doors = [socket.create_server((SERVER, port)) for port in (443, 80)]
+    with doors[0], doors[1], wire.person.inside():
+        socket.create_connection((SERVER, 443), 5).close()
+        with pytest.raises(TimeoutError):
+            socket.create_connection((SERVER, 80), 1)
 
 
 def test_nobody_answers_from_nowhere(wire: Machines) -> None:

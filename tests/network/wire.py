@@ -1,8 +1,8 @@
 """The wire between machines, a process of its own: `python -m tests.network.wire NAME=NETWORK=FILE …`.
 
-Each machine has a link: a TUN device, an open file of IP packets, and the addresses behind it. A packet passes its sender's link
-upwards, then its receiver's downwards. Conditions (`Conditions` as JSON, with the `link`) come by standard input, a line each; the
-answer is what that link counted since it was asked before, and once it is there, they hold.
+Each machine has a link: a TUN device, an open file of IP packets, and the addresses behind it. A packet passes its sender's
+link upwards, then its receiver's downwards. Conditions (`Conditions` as JSON, with the `link`) come by standard input, a line
+each; the answer is what that link counted since it was asked before, and once it is there, they hold.
 
 In user space, since many kernels come without netem.
 """
