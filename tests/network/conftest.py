@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Error, Page, Playwright, sync_playwright
 
 from tests.e2e.conftest import chromium, running
 from tests.e2e.desk import PATIENCE, Desk, open_window
+from tests.fake_chat import chat_app
 from tests.network.conditions import Conditions
 from tests.network.machines import SERVER, Machines
+from tests.serving import serving
 
 RUNS = int(os.environ.get("VOXRTC_NETWORK_RUNS", "1"))  # of what the README counts
+FLAG = "--unsafely-treat-insecure-origin-as-secure={}"
 CALL = (Path(__file__).parent / "call.js").read_text("utf-8")
 
 
@@ -63,9 +67,21 @@ def product(machines: Machines, folder: Path, **settings: str) -> Iterator[httpx
 
 
 @pytest.fixture(scope="session")
-def server(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """The product as it comes."""
-    with product(machines, tmp_path_factory.mktemp("server")) as client:
+def chat(machines: Machines) -> Iterator[FastAPI]:
+    """A chat endpoint beside the server, at `state.url`: a test sets its `state.answers` and `state.asked`."""
+    with ExitStack() as stack:
+        app = chat_app()
+        with machines.server.inside():
+            host, port = stack.enter_context(serving(app))
+        app.state.url = f"http://{host}:{port}/v1"
+        yield app
+
+
+@pytest.fixture(scope="session")
+def server(machines: Machines, chat: FastAPI, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """The product, with somebody who answers."""
+    settings = {"VOXRTC_CHAT_URL": chat.state.url, "VOXRTC_CHAT_KEY": "secret", "VOXRTC_CHAT_MODEL": "small"}
+    with product(machines, tmp_path_factory.mktemp("server"), **settings) as client:
         yield client
 
 
@@ -81,14 +97,29 @@ def playwright(machines: Machines) -> Iterator[Playwright]:
 @pytest.fixture
 def browser(playwright: Playwright, server: httpx.Client) -> Iterator[Browser]:
     """A Chromium to which the server is as good as one with https."""
-    with chromium(playwright, f"--unsafely-treat-insecure-origin-as-secure={server.base_url}") as browser:
+    with chromium(playwright, FLAG.format(server.base_url)) as browser:
         yield browser
 
 
-@pytest.fixture
-def desk(wire: Machines, browser: Browser, server: httpx.Client) -> Desk:
-    """The page of the product, opened and recorded; the wire is still good."""
-    return Desk(open_window(browser), str(server.base_url))
+@contextmanager
+def opened(browser: Browser, server: httpx.Client) -> Iterator[Desk]:
+    """The page of the product, opened and recorded."""
+    desk = Desk(open_window(browser), str(server.base_url))
+    yield desk
+    desk.page.context.close()
+
+
+def succeeded(once: Callable[[], str], times: int = RUNS) -> int:
+    """How often that went well, of so many times; each tells how it went, or fails."""
+    good = 0
+    for number in range(times):
+        try:
+            print(f"{number + 1}: {once()}")
+            good += 1
+        except (AssertionError, Error) as failure:
+            print(f"{number + 1}: FAILED: {failure}")
+    print(f"{good} of {times}")
+    return good
 
 
 class Plain:
