@@ -20,7 +20,6 @@ from playwright.sync_api import Browser, Error, Page, Playwright, sync_playwrigh
 from tests.e2e.conftest import chromium, running
 from tests.e2e.desk import PATIENCE, Desk, open_window
 from tests.fake_chat import chat_app
-from tests.network.conditions import Conditions
 from tests.network.machines import SERVER, Machines
 from tests.serving import serving
 
@@ -53,7 +52,7 @@ def machines() -> Iterator[Machines]:
 def wire(machines: Machines) -> Iterator[Machines]:
     """The machines; their wire is good again afterwards."""
     yield machines
-    machines.set(Conditions())
+    machines.repair()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ NOWHERE = "10.99.1.2"  # nobody's: what is sent there vanishes
 
 
 class Machines:
-    """`person`, `server` and `relay`, and the person's link, which `set` makes bad or good."""
+    """`person`, `server` and `relay`; `set` makes a link bad or good, most often the person's."""
 
     def __init__(self) -> None:
         self.person, self.server, self.relay = Namespace(), Namespace(), Namespace()
@@ -37,15 +37,20 @@ class Machines:
         )
         for device in devices.values():
             os.close(device)  # the wire's now
-        self.set(Conditions())
+        self.repair()
 
-    def set(self, conditions: Conditions) -> dict[str, Counter[str]]:
-        """The person's link is like this from now on. What it counted since it was set before, `up` and `down`."""
+    def set(self, conditions: Conditions, link: str = "person") -> dict[str, Counter[str]]:
+        """The link is like this from now on. What it counted since it was set before, `up` and `down`."""
         assert self._wire.stdin and self._wire.stdout
-        print(json.dumps({"link": "person", **asdict(conditions)}), file=self._wire.stdin, flush=True)
+        print(json.dumps({"link": link, **asdict(conditions)}), file=self._wire.stdin, flush=True)
         line = self._wire.stdout.readline()
         assert line, "the wire broke"
         return {way: Counter(counts) for way, counts in json.loads(line).items()}
+
+    def repair(self) -> None:
+        """All links are good."""
+        for link in NETWORKS:
+            self.set(Conditions(), link)
 
     def close(self) -> None:
         assert self._wire.stdin

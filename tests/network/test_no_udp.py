@@ -34,17 +34,18 @@ def test_through_a_websocket(browser: Browser, server: httpx.Client, wire: Machi
     assert not wire.set(Conditions())["down"]["passed udp"]
 
 
-class TestThroughTheRelay:
+@pytest.fixture(scope="module")
+def relay(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relay]:
+    with relaying(machines.relay, RELAY, tmp_path_factory.mktemp("relay")) as relay:
+        yield relay
+
+
+class TestPersonWithoutUdp:
     """TURN over TLS, on the port of HTTPS: a firewall takes it for any website."""
 
     @pytest.fixture(scope="class")
-    def relay(self, machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relay]:
-        with relaying(machines.relay, RELAY, tmp_path_factory.mktemp("relay")) as relay:
-            yield relay
-
-    @pytest.fixture(scope="class")
     def server(self, machines: Machines, relay: Relay, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-        turn = {"VOXRTC_TURN": f"turns:{RELAY}:{TLS_PORT}?transport=tcp", "VOXRTC_TURN_KEY": SECRET}
+        turn = {"VOXRTC_TURN": relay.url("tls"), "VOXRTC_TURN_KEY": SECRET}
         with product(machines, tmp_path_factory.mktemp("server"), **turn) as client:
             yield client
 
@@ -60,3 +61,18 @@ class TestThroughTheRelay:
         wire.set(Conditions(udp=False, tcp=(TLS_PORT, page_port)))
         assert succeeded(lambda: first_sound(browser, server)) == RUNS
         assert not wire.set(Conditions())["down"]["passed udp"]
+
+
+class TestServerWithoutUdp:
+    """As on a Hugging Face Space: no UDP comes to the server, so it goes through the relay itself."""
+
+    @pytest.fixture(scope="class")
+    def server(self, machines: Machines, relay: Relay, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+        turn = {"VOXRTC_TURN": relay.url("tcp"), "VOXRTC_TURN_KEY": SECRET, "VOXRTC_RELAY": "1"}
+        with product(machines, tmp_path_factory.mktemp("server"), **turn) as client:
+            yield client
+
+    def test_through_the_relay(self, browser: Browser, server: httpx.Client, wire: Machines) -> None:
+        wire.set(Conditions(udp=False), "server")
+        assert succeeded(lambda: first_sound(browser, server)) == RUNS
+        assert wire.set(Conditions())["down"]["passed udp"], "the person has UDP"
