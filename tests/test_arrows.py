@@ -14,7 +14,14 @@ from voxrtc.speechlm.registry import FAMILIES
 
 ROOT = Path(voxrtc.__file__).parent
 BATCHES = {f"engine.{part}" for part in ("attention", "kv_cache", "loading", "sampling")}  # for any model with a cache
-COMMON = {"messages", "settings", "cards", "hub", "lifeline"}  # plain data and helpers, which import no part of the house
+COMMON = {
+    "messages",
+    "settings",
+    "cards",
+    "hub",
+    "lifeline",
+    "recent",
+}  # plain data and helpers; they import no part of the house
 CLIENT = {"engine.client", "engine.fleet", "engine.transport"}  # the face of the engines, without torch
 MAY_IMPORT = {
     "engine": {"engine", "speechlm.base", "speechlm.alignment", "speechlm.registry", "speechlm.layers.attention"} | COMMON,

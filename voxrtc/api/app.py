@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fastapi import FastAPI
 
-from voxrtc.api import errors, health, ice, loading, models, realtime, socket, speech, stats
+from voxrtc.api import errors, health, ice, live, loading, models, realtime, socket, speech, stats
+from voxrtc.api.feed import Feed, Source
 from voxrtc.cards import Card
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.engine.fleet import Fleet
@@ -30,10 +32,16 @@ def build_app(
     errors.install(app)
     for routes in (speech, models, health):
         app.include_router(routes.router(engines))
-    app.include_router(loading.router(engines, cards, suggested))
+    shelf = loading.Shelf(engines, cards, suggested)
+    app.include_router(loading.router(engines, shelf))
     relays = relays or Relays(None)
     app.include_router(ice.router(relays, relayed))
     app.include_router(realtime.router(media, relays if relayed else Relays(None)))
     app.include_router(socket.router(media))
     app.include_router(stats.router(engines, media))
+    sources = {
+        "stats": Source(partial(stats.live_stats, engines, media)),
+        "models": Source(shelf.shown, every=2),
+    }
+    app.include_router(live.router(Feed(sources)))
     return app
