@@ -25,8 +25,10 @@ from voxrtc.messages.engine import (
     ModelInfo,
     Models,
     Playout,
+    PolicyName,
     Progress,
     Queued,
+    SetPolicy,
     Spoken,
     Stats,
     Timing,
@@ -91,6 +93,7 @@ class ToneTransport:
 
     def __init__(self, speed: float = 0.0, info: ModelInfo = TONE_MODEL) -> None:
         self.speed, self.info, self.lost, self.places, self.aligned = speed, info, False, 0, False
+        self.policy: PolicyName = "playout"
         self.requests: list[EngineRequest] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.texts: dict[str, asyncio.Queue[Extend]] = {}  # what is still to come, of streams whose text runs
@@ -140,6 +143,9 @@ class ToneTransport:
                         failed=0,
                         frames_after_cancel=0,
                         preempted=0,
+                        gave_way=0,
+                        paused=0.0,
+                        policy=self.policy,
                         overhead=0.0,
                         costs={},
                         kv_pages_used=0,
@@ -153,6 +159,8 @@ class ToneTransport:
                 self.on_reply(Unloaded(call=request.call, live=live))
                 if not live:
                     self.on_reply(Progress(state="unloaded"))
+            case SetPolicy():
+                self.policy = request.policy
             case Playout() | Cancel():
                 pass
 

@@ -1,5 +1,8 @@
 /** The page: what the person does goes to the talker, what the talker tells is shown. */
 import { drawTranscript } from "./bubbles.js";
+import { Dashboard } from "./dashboard.js";
+import { Crowd } from "./crowd.js";
+import { Feed } from "./feed.js";
 import { Meter } from "./meter.js";
 import { Models } from "./models.js";
 import { drawDevices } from "./panel.js";
@@ -17,6 +20,9 @@ const GESTURES = ["pointerup", "click", "keydown"]; // in which browsers let sou
 const base = new URL("../../", import.meta.url);
 const talker = new Talker(base);
 const models = new Models(base);
+const feed = new Feed(base);
+const dashboard = new Dashboard(feed, talker.line, talker.voice);
+const crowd = new Crowd(base, feed, () => talker.voice.response);
 const meter = new Meter(talker.voice.speaker, () => talker.state === "speaking");
 const push = new Push(
   () => talker.input.mode === "push" && !obstacle(),
@@ -66,6 +72,15 @@ window.voxrtc = {
   get output() {
     return talker.voice.speaker.output;
   },
+  get turns() {
+    return dashboard.ledger.turns;
+  },
+  get ticks() {
+    return dashboard.ledger.ticks;
+  },
+  get clock() {
+    return talker.line.call?.clock;
+  },
   stats: () => talker.line.stats(),
   unlock: () => talker.voice.speaker.unlock(),
 };
@@ -96,7 +111,9 @@ export function refresh(offer) {
   part("shortcut").textContent = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
   meter.adopt(part("meter"));
   push.adopt(part("talk"));
+  crowd.adopt(part("crowd"));
   drawTranscript(part("lines"), talker.transcript.lines);
+  dashboard.adopt(root);
   paintModels();
   openDevices(Boolean(chosen.devices));
   models.look();
@@ -120,6 +137,7 @@ function onClick({ target }) {
   else if (button?.name === "example") choose("text", button.value);
   else if (button?.name === "load") load(button.value || field("model").value);
   else if (button?.name === "unload") models.unload(field("model").value);
+  else if (button?.name === "save") dashboard.save(button.value);
 }
 
 function openDevices(open) {

@@ -4,14 +4,17 @@ import { EMPTY } from "./journey.js";
 /**
  * @param {Element} list an `ol`
  * @param {Element} total where the sum goes
- * @param {ReturnType<typeof import("./journey.js").split>} journey null before the first utterance
+ * @param {import("./journey.js").Journey | null} journey null before the first utterance
  */
 export function drawWaterfall(list, total, journey) {
   total.textContent = journey ? figure(journey.total) : "–";
-  list.replaceChildren(...(journey?.stages ?? EMPTY).map((stage) => row(stage, journey?.total ?? 1)));
+  const stages = journey?.stages ?? EMPTY;
+  const { start, ms } = stages.at(-1);
+  list.replaceChildren(...stages.map((stage) => row(stage, start + ms || 1)));
 }
 
-function row({ name, label, hint, start, ms }, total) {
+/** @param {import("./journey.js").Stage} stage @param {number} total ms of the whole width */
+export function row({ name, label, hint, start, ms }, total) {
   const item = element("li", `vx-stage vx-stage-${name}`);
   item.title = hint;
   const track = element("span", "vx-track");
@@ -23,17 +26,17 @@ function row({ name, label, hint, start, ms }, total) {
   return item;
 }
 
-function percent(ms, total) {
+export function percent(ms, total) {
   return Math.min(100, (100 * ms) / total).toFixed(2);
 }
 
 /** Milliseconds for people. */
-function figure(ms) {
-  if (Number.isNaN(ms)) return "–";
+export function figure(ms) {
+  if (!Number.isFinite(ms)) return "–";
   return ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms).toLocaleString("en")} ms`;
 }
 
-function element(tag, className, text = "") {
+export function element(tag, className, text = "") {
   const made = document.createElement(tag);
   made.className = className;
   made.textContent = text;

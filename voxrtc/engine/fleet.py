@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed, Transport
-from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, Progress, Queued, Stats
+from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, PolicyName, Progress, Queued, Stats
 
 TOLD_WITHIN = 2.0  # seconds that an engine may take to answer a question
 
@@ -84,6 +84,11 @@ class Fleet:
         for client in self._clients.values():
             if client.speaks(playout.stream):
                 client.report(playout)
+
+    def plan_by(self, policy: PolicyName) -> None:
+        """`EngineClient.plan_by`, for all engines."""
+        for client in self._clients.values():
+            client.plan_by(policy)
 
     async def models(self) -> list[ModelInfo]:
         """The models whose engines answer now. Raises `EngineLost` when there are none, and says why."""

@@ -58,6 +58,7 @@ class EngineServer:
         self._progress = Progress(state="loading", stage="starting")
         self._watchers: set[bytes] = set()
         self._owners: dict[str, bytes] = {}  # stream -> client
+        self._background: set[str] = set()  # of these, streams that nobody listens to
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._clients = self._context.socket(zmq.ROUTER)
         self._clients.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished client is an error, on which its streams end
@@ -120,6 +121,8 @@ class EngineServer:
                     self._answer(client, refusal)
                 else:
                     self._owners[request.stream] = client
+                    if request.background:
+                        self._background.add(request.stream)
                     self._submit(client, request)
             case _:
                 self._submit(client, request)
@@ -150,9 +153,10 @@ class EngineServer:
 
     def _unload(self, client: bytes, request: Unload) -> None:
         """Refused while anyone listens, else the last word: whoever runs this process ends it upon the answer."""
-        if not self._owners:
+        live = len(self._owners) - len(self._background)
+        if not live:
             self._announce(Progress(state="unloaded"))
-        self._answer(client, Unloaded(call=request.call, live=len(self._owners)))
+        self._answer(client, Unloaded(call=request.call, live=live))
 
     def _announce(self, progress: Progress) -> None:
         if self._progress.state == "unloaded":
@@ -177,11 +181,13 @@ class EngineServer:
             self._abandon(client)
         if over:
             self._owners.pop(stream.decode(), None)
+            self._background.discard(stream.decode())
 
     def _abandon(self, client: bytes) -> None:
         """A client is gone: nobody listens to its streams."""
         self._watchers.discard(client)
         for stream in [name for name, owner in self._owners.items() if owner == client]:
             del self._owners[stream]
+            self._background.discard(stream)
             assert self._engine is not None
             self._engine.submit(Cancel(stream=stream), lambda reply: None)

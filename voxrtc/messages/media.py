@@ -127,7 +127,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
-    `networks` are those of connected peers that told, in no order that says whose.
+    `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played.
     """
 
     call: str
@@ -136,6 +136,7 @@ class MediaStats(Message):
     underruns: int
     tasks: int
     models: dict[str, Spoke] = msgspec.field(default_factory=dict)
+    playing: list[str] = msgspec.field(default_factory=list)
     networks: list[Network] = msgspec.field(default_factory=list)
 
 
