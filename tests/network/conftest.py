@@ -121,6 +121,12 @@ def succeeded(once: Callable[[], str], times: int = RUNS) -> int:
     return good
 
 
+@pytest.fixture
+def desk(wire: Machines, browser: Browser, server: httpx.Client) -> Iterator[Desk]:
+    with opened(browser, server) as desk:
+        yield desk
+
+
 class Plain:
     """A page of the server's in which there is nothing but `call.js`."""
 

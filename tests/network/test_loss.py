@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -9,12 +12,13 @@ import numpy as np
 from playwright.sync_api import Browser, Playwright
 
 from tests.e2e import ear
-from tests.e2e.desk import Desk
+from tests.e2e.desk import PATIENCE, Desk
 from tests.e2e.test_speech import SENTENCES
 from tests.e2e.test_talk import silence, talking, voice
 from tests.network.conditions import Conditions
 from tests.network.conftest import FLAG, RUNS, opened
 from tests.network.machines import Machines
+from tests.rtc.browser import Browser as Client
 from tests.speech import SAID
 
 BAD = Conditions(loss=0.02, delay=0.05, jitter=0.03)
@@ -60,3 +64,28 @@ def test_a_person_over_a_bad_network_is_understood(
     rate = ear.wer([SAID[name] for name in said], heard)
     print(f"{rate:.1%} of the words wrong:", *heard, sep="\n")
     assert rate <= 0.05
+
+
+def test_events_arrive_whole_and_in_order(server: httpx.Client, wire: Machines) -> None:
+    """Over the data channel, to a client that is no browser (aiortc), where one packet in ten is lost."""
+    texts = [f"This is message number {number}. " * 40 for number in range(50)]
+    wire.set(replace(BAD, loss=0.1))
+
+    async def talk() -> list[str]:
+        client, done = Client(), "conversation.item.done"
+        async with httpx.AsyncClient(base_url=server.base_url, timeout=30) as http:
+            headers = {"content-type": "application/sdp"}
+            answer = await http.post("/v1/realtime/calls", content=await client.offer(), headers=headers)
+        await client.accept(answer.text)
+        for text in texts:
+            client.write(text)
+        async with asyncio.timeout(PATIENCE / 1000):
+            while len(came := [event["item"] for event in client.events if event["type"] == "conversation.item.done"]) < len(
+                texts
+            ):
+                await asyncio.sleep(0.05)
+        await client.close()
+        return [item["content"][0]["text"] for item in came]
+
+    with wire.person.inside(), ThreadPoolExecutor(1) as thread:  # a thread, since Playwright's loop runs in this one
+        assert thread.submit(asyncio.run, talk()).result() == texts
