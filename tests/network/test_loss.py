@@ -80,9 +80,7 @@ def test_events_arrive_whole_and_in_order(server: httpx.Client, wire: Machines) 
         for text in texts:
             client.write(text)
         async with asyncio.timeout(PATIENCE / 1000):
-            while len(came := [event["item"] for event in client.events if event["type"] == "conversation.item.done"]) < len(
-                texts
-            ):
+            while len(came := [event["item"] for event in client.events if event["type"] == done]) < len(texts):
                 await asyncio.sleep(0.05)
         await client.close()
         return [item["content"][0]["text"] for item in came]
