@@ -19,6 +19,8 @@ class EchoMedia:
         self.sessions: list[dict[str, Any]] = []  # of all sockets so far
         self.said: list[str] = []
         self.refusal: CallRefused | None = None
+        self.told: list[tuple[str, str]] = []  # calls, and events for their clients
+        self.over: Callable[[str | None], None] = lambda call: None
 
     async def answer(self, offer: Offer) -> Answer:
         if self.refusal:
@@ -30,7 +32,13 @@ class EchoMedia:
         if self.refusal:
             raise self.refusal
         self.sockets.pop(call, None)
-        return self.calls.pop(call, None) is not None
+        known = self.calls.pop(call, None) is not None
+        if known:
+            self.over(call)
+        return known
+
+    async def tell(self, call: str, text: str) -> None:
+        self.told.append((call, text))
 
     async def open(self, call: str, session: dict[str, Any], listener: Callable[[str | None], None]) -> None:
         if self.refusal:

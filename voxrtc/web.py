@@ -19,7 +19,10 @@ from fastapi import APIRouter, FastAPI
 
 from voxrtc.api import history, replies, stats
 from voxrtc.api.app import build_app
+from voxrtc.api.errors import ApiError
 from voxrtc.api.history import History
+from voxrtc.api.host import Anyone, PublicHost, Rules
+from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import MediaClient
@@ -34,6 +37,7 @@ from voxrtc.rtc.turn import Relays
 from voxrtc.settings import HUB_TOKENS, Settings
 from voxrtc.suggestion import GPU, Suggestion
 from voxrtc.supervisor import Child, Supervisor
+from voxrtc.ui import programs
 from voxrtc.ui.page import mount_page
 
 MOST_PEERS = 8  # WebRTC peers of a crowd: each takes some percent of a core on either side
@@ -104,14 +108,22 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             past = History(partial(stats.count, engines, media))
             who_answers = replies.router(settings, lambda: chat.progress)
             crowd = _crowd(settings, engines, supervisor, _place(listener), f"ipc://{Path(folder, 'crowd')}")
-            app = _app(engines, media, list(cards.values()), who_answers, relays, settings.relay, crowd, past)
+            host = PublicHost(_rules(settings), media) if settings.public else None
+            media.over = host.over if host else media.over
+            app = _app(engines, media, list(cards.values()), who_answers, relays, settings.relay, crowd, past, host)
 
             def start_chat() -> None:
                 if settings.embedded:
                     supervisor.start(chat_process)
 
             # Sound does not get smaller by deflating, but costs time
-            config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws_per_message_deflate=False)
+            config = uvicorn.Config(
+                app,
+                log_level="warning",
+                timeout_graceful_shutdown=2,
+                ws_per_message_deflate=False,
+                forwarded_allow_ips=settings.proxies,
+            )
             server = uvicorn.Server(config)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             keeping = asyncio.create_task(past.keep())
@@ -150,6 +162,10 @@ def _media_process(
     return Child("media", arguments, settings.environment("VOXRTC_CHAT_KEY"))
 
 
+def _rules(settings: Settings) -> Rules:
+    return Rules(settings.public_calls, settings.public_starts, settings.max_peers, 60 * settings.public_minutes)
+
+
 def _app(
     engines: Fleet,
     media: MediaClient,
@@ -159,13 +175,26 @@ def _app(
     relayed: bool,
     crowd: Crowd,
     past: History,
+    host: PublicHost | None,
 ) -> FastAPI:
     suggestion = Suggestion(cards, gpu=GPU.exists())
     suggestion.look()
-    app = build_app(engines, media, cards, suggestion.name, relays, relayed, crowd)
+    app = build_app(engines, media, cards, suggestion.name, relays, relayed, crowd, host)
     app.include_router(who_answers)
     app.include_router(history.router(past))
-    mount_page(app, [card.info for card in cards], lambda: msgspec.to_builtins(past.minutes))
+
+    async def say(text: str, model: str, voice: str, address: str) -> tuple[int, bytes]:
+        try:
+            leave = (host or Anyone()).listen(address)
+        except ApiError as error:
+            raise ValueError(str(error.detail)) from None
+        try:
+            return await whole(engines, text, model, voice)
+        finally:
+            leave()
+
+    add = partial(programs.offer, say=say, ready=engines.models)
+    mount_page(app, [card.info for card in cards], lambda: msgspec.to_builtins(past.minutes), add)
     return app
 
 

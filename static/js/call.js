@@ -47,13 +47,14 @@ export class Call extends EventTarget {
    * Connect. The offer leaves at once, without waiting for ICE gathering: the server learns our addresses from our checks,
    * unless it is behind a relay, which lets nobody through that it was not told of.
    * @param {object} session OpenAI's session object
+   * @param {string} [ticket] of who stood in line
    * @throws {Trouble}
    */
-  async connect(session) {
+  async connect(session, ticket) {
     const listed = await this.ice.settle(this.pc);
     await this.pc.setLocalDescription();
     if (listed) await gathered(this.pc);
-    const answer = await this.#offer(this.pc.localDescription.sdp, session);
+    const answer = await this.#offer(this.pc.localDescription.sdp, session, ticket);
     if (this.#over) throw new Trouble("connection_lost");
     const begun = this.#begins();
     await this.pc.setRemoteDescription({ type: "answer", sdp: answer });
@@ -91,11 +92,11 @@ export class Call extends EventTarget {
     this.pc.close();
   }
 
-  async #offer(sdp, session) {
+  async #offer(sdp, session, ticket) {
     const form = new FormData();
     form.set("sdp", sdp);
     form.set("session", JSON.stringify(session));
-    const url = new URL("v1/realtime/calls", this.base);
+    const url = new URL(`v1/realtime/calls${ticket ? `?ticket=${ticket}` : ""}`, this.base);
     const response = await fetch(url, { method: "POST", body: form, signal: AbortSignal.timeout(CONNECT_WITHIN) }).catch(() => {
       throw new Trouble("unreachable");
     });
@@ -120,6 +121,7 @@ export class Call extends EventTarget {
   #take(event) {
     if (event.type === "voxrtc.pong") this.clock.observe(this.#pings.shift(), event.server_time, performance.now());
     else if (event.type === "voxrtc.ping") this.send({ type: "voxrtc.pong", id: event.id, t: event.t });
+    else if (event.error?.code === "session_expired") this.#lose(new Trouble("session_expired", event.error.message));
     else this.#tell("message", event);
   }
 
@@ -130,10 +132,10 @@ export class Call extends EventTarget {
     this.send({ type: "voxrtc.ping", id: `${now}`, t: now });
   }
 
-  #lose() {
+  #lose(trouble = new Trouble("connection_lost")) {
     if (this.#over) return;
     this.close();
-    this.#tell("lost", new Trouble("connection_lost"));
+    this.#tell("lost", trouble);
   }
 
   #tell(type, detail) {

@@ -1,14 +1,17 @@
 /** The way to the server: at most one call, made when it is needed, shared by all who need it, given back when nobody does. */
 import { Call } from "./call.js";
 import { Ice } from "./ice.js";
+import { standInLine } from "./queue.js";
 import { Trouble } from "./troubles.js";
 
 const IDLE_FOR = 5 * 60_000; // ms without a word before the call is given back to others
 
-/** Events, of the present call only: `track`, `message` and `lost`, as `Call` has them, and `idle`. */
+/** Events, of the present call only: `track`, `message` and `lost`, as `Call` has them, and `idle`; and `place`. */
 export class Connection extends EventTarget {
   /** @type {Call | null} */ call = null;
   /** @type {Promise<Call> | null} */ #connecting = null;
+  /** @type {import("./voice.js").Place | null} where we stand in line for a call */ place = null;
+  #line = new AbortController();
   #told = "";
   #leaving = 0;
 
@@ -56,9 +59,15 @@ export class Connection extends EventTarget {
     this.#leaving = setTimeout(() => this.dispatchEvent(new Event("idle")), IDLE_FOR);
   }
 
+  /** Stand in line no longer. */
+  leaveLine() {
+    this.#line.abort();
+  }
+
   /** Hang up. */
   drop() {
     clearTimeout(this.#leaving);
+    this.leaveLine();
     this.call?.close();
     this.call = null;
   }
@@ -71,12 +80,27 @@ export class Connection extends EventTarget {
 
   async #dial(session) {
     if (!window.RTCPeerConnection || !window.AudioContext) throw new Trouble("unsupported");
+    try {
+      return await this.#call(session);
+    } catch (error) {
+      if (error.code !== "places_taken") throw error;
+      return this.#call(session, await this.#wait());
+    }
+  }
+
+  async #wait() {
+    this.#line = new AbortController();
+    const move = (place) => ((this.place = place), this.dispatchEvent(new Event("place")));
+    return standInLine(this.base, move, this.#line.signal).finally(() => move(null));
+  }
+
+  async #call(session, ticket = "") {
     const call = (this.call = new Call(this.base, this.ice));
     this.#told = JSON.stringify(session);
     this.#pass(call, "track");
     this.#pass(call, "message");
     try {
-      await call.connect(session);
+      await call.connect(session, ticket);
     } catch (error) {
       if (call === this.call) this.drop();
       throw error;

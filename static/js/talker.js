@@ -10,7 +10,7 @@ import { Transcript } from "./transcript.js";
 import { Trouble } from "./troubles.js";
 import { Voice } from "./voice.js";
 
-const NOT_THE_CALL = /^(no_text|mic_|sound_|speaker_)/; // troubles that leave the connection as it is
+const NOT_THE_CALL = /^(no_text|mic_|sound_|speaker_|ending)/; // troubles that leave the connection as it is
 // We stop without asking whether there is something to stop, and commit without asking whether it arrived.
 const HARMLESS = new Set(["response_cancel_not_active", "input_audio_buffer_commit_empty"]);
 
@@ -38,6 +38,7 @@ export class Talker extends EventTarget {
     line.addEventListener("message", ({ detail }) => this.#take(detail));
     line.addEventListener("lost", ({ detail }) => (this.#drop(), this.#fail(detail)));
     line.addEventListener("idle", () => this.hangUp());
+    line.addEventListener("place", () => this.#tell());
     this.input.addEventListener("change", () => this.#tell());
     this.input.addEventListener("said", () => this.input.answers && this.voice.request({}, performance.now()));
     this.voice.addEventListener("change", () => this.#tell());
@@ -50,6 +51,11 @@ export class Talker extends EventTarget {
   /** @returns {State} */
   get state() {
     return this.voice.state ?? this.#state;
+  }
+
+  /** Where we stand in line, for a call or for the engine. */
+  get place() {
+    return this.voice.place ?? this.line.place;
   }
 
   /** Say the text word for word, interrupting what is being said. Call it inside the person's gesture. @param {Wish} wish */
@@ -96,7 +102,7 @@ export class Talker extends EventTarget {
   /** Push to talk: the key went down. The voice is silent at once. Call it inside the person's gesture. @param {Wish} wish */
   async press(wish) {
     this.#held = true;
-    this.stop();
+    this.#hush();
     if (!this.input.ready) await this.listen(wish);
     if (!this.#held || !this.input.ready) return; // let go while the browser asked
     this.input.press();
@@ -119,6 +125,11 @@ export class Talker extends EventTarget {
 
   /** Silence at once; then the server is told. */
   stop() {
+    this.line.leaveLine();
+    this.#hush();
+  }
+
+  #hush() {
     this.#wish = null;
     if (!this.line.open) return this.#change(this.#state === "connecting" ? "idle" : this.#state);
     this.voice.stop();
@@ -133,7 +144,7 @@ export class Talker extends EventTarget {
 
   /** Connect if need be, then ask for what the person wants, unless they want something else by then. */
   async #have(wish, ask) {
-    this.stop();
+    this.#hush();
     const asked = performance.now();
     try {
       if (!wish.text.trim()) throw new Trouble("no_text");
@@ -164,18 +175,20 @@ export class Talker extends EventTarget {
     this.transcript.take(event);
     this.input.take(event);
     this.voice.take(event);
-    if (event.type === "error" && !HARMLESS.has(event.error.code)) this.#complain(event.error);
+    if (event.type === "voxrtc.ending") this.#fail(new Trouble("ending", event.message));
+    else if (event.type === "error" && !HARMLESS.has(event.error.code)) this.#complain(event.error);
     else if (event.type === "input_audio_buffer.speech_started" && !this.voice.state) this.#rest();
   }
 
   #complain({ code, message }) {
-    this.stop(); // nothing of this turn shall still come
+    this.#hush(); // nothing of this turn shall still come
     this.#fail(new Trouble(code ?? "other", message));
   }
 
   #fail(error) {
     if (!(error instanceof Trouble)) console.error(error);
     const trouble = error instanceof Trouble ? error : new Trouble("other");
+    if (trouble.code === "left_line") return this.#change("idle");
     if (NOT_THE_CALL.test(trouble.code)) return this.#warn(trouble);
     this.#wish = null;
     this.voice.forget();

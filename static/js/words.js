@@ -72,6 +72,7 @@ export const MARKUP = {
     "intro": "Each has something said, plays it as fast as speech, and asks for more. A glass is the sound at hand; one that runs dry turns red.",
     "size": "Virtual listeners",
     "peers": "Whole WebRTC calls besides",
+    "legend": "Dot: waits for its first sound. Red edge: ran dry before. Cross: turned away. Below: a person, filled if it is you; a WebRTC call.",
     "policy": "The engine plans by",
     "fifo": "Fifo",
     "fifo_is": "first come, first served",
@@ -284,6 +285,30 @@ export const TROUBLES = {
   too_many_calls: {
     title: "The server is busy",
     advice: "All places are taken. Try again in a few seconds.",
+  },
+  places_taken: {
+    title: "All places are taken",
+    advice: "Press Talk or Speak to stand in line.",
+  },
+  queue_full: {
+    title: "The line is full",
+    advice: "Come back in a few minutes.",
+  },
+  too_many_of_yours: {
+    title: "You have other calls open here",
+    advice: "End one of them, perhaps in another window, then try again.",
+  },
+  too_often: {
+    title: "That was too often",
+    advice: "Wait a moment, then try again.",
+  },
+  ending: {
+    title: "This call ends soon",
+    advice: "Calls have a limited time here.",
+  },
+  session_expired: {
+    title: "The time of this call is up",
+    advice: "You are welcome to call again.",
   },
   media_lost: {
     title: "The server is starting",

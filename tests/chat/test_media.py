@@ -22,7 +22,7 @@ from tests.rtc.sounds import audible, peak_hertz
 from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import decode, encode
-from voxrtc.messages.engine import EngineRequest
+from voxrtc.messages.engine import EngineRequest, Generate
 from voxrtc.messages.media import Answer, GetMediaStats, HangUp, MediaReply, MediaRequest, MediaStats, Offer, Refused
 from voxrtc.settings import Settings
 
@@ -72,6 +72,27 @@ async def test_places_are_limited_and_come_back() -> None:
         await ask(media, HangUp(call=f"{number}"))
         await browser.close()
         await late.close()
+
+
+async def test_calls_that_nobody_listens_to_take_no_place_and_give_way() -> None:
+    tone = ToneTransport()
+    media, idle = server(tone, max_peers=4), {"voxrtc": {"background": True}}
+    browsers = [Browser() for _ in range(6)]
+    offers = [await browser.offer() for browser in browsers]
+    answer = await ask(media, Offer(call="idle", sdp=offers[0], session=idle))
+    assert isinstance(answer, Answer)
+    assert isinstance(await ask(media, Offer(call="more", sdp=offers[1], session=idle)), Refused), "a quarter of all places"
+    for number in range(4):
+        assert isinstance(await ask(media, Offer(call=f"{number}", sdp=offers[2 + number])), Answer)
+    assert isinstance(await ask(media, Offer(call="late", sdp=offers[1])), Refused)
+    await browsers[0].accept(answer.sdp)
+    await browsers[0].event("session.created")
+    browsers[0].say("one")
+    await browsers[0].event("output_audio_buffer.stopped")
+    assert [request.background for request in tone.requests if isinstance(request, Generate)] == [True]
+    await media.close()
+    for browser in browsers:
+        await browser.close()
 
 
 async def test_offers_at_the_same_time_do_not_share_a_place() -> None:

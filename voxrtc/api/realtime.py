@@ -9,7 +9,9 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
+from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
+from voxrtc.api.host import Host
 from voxrtc.api.limits import LimitedRoute, too_large
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.messages.media import Offer
@@ -25,20 +27,25 @@ class Call(msgspec.Struct):
     session: dict[str, Any] = {}
 
 
-def router(media: MediaClient, relays: Relays) -> APIRouter:
+def router(media: MediaClient, relays: Relays, host: Host) -> APIRouter:
     """The routes over the media process, which goes through these relays itself."""
     routes = APIRouter(prefix="/v1/realtime/calls", tags=["realtime"], route_class=LimitedRoute)
 
     @routes.post("", status_code=201)
-    async def start(request: Request, model: str = "") -> Response:
+    async def start(request: Request, model: str = "", ticket: str = "") -> Response:
         call = await _read(request)
         if len(call.sdp.encode()) > MAX_SDP:
             raise too_large("SDP", MAX_SDP)
         if not call.sdp.strip():
             raise ApiError(400, "invalid_request", "The SDP offer is empty.", "sdp")
         session = {"model": model, **call.session} if model else call.session
-        offer = Offer(call=f"rtc_{uuid.uuid4().hex}", sdp=call.sdp, session=session, relays=await relays.servers())
-        answer = await media.answer(offer)
+        name = f"rtc_{uuid.uuid4().hex}"
+        host.begin(name, address_of(request), ticket)
+        try:
+            answer = await media.answer(Offer(call=name, sdp=call.sdp, session=session, relays=await relays.servers()))
+        except BaseException:
+            host.over(name)
+            raise
         where = f"/v1/realtime/calls/{answer.call}"
         return Response(answer.sdp, 201, {"Location": where}, media_type="application/sdp")
 

@@ -46,9 +46,12 @@ from voxrtc.messages.media import (
     Offer,
     Open,
     Opened,
+    Over,
     Refused,
     ServerEvent,
     Taken,
+    Tell,
+    Told,
 )
 from voxrtc.rtc import ice
 from voxrtc.rtc.offer import BadOffer
@@ -73,6 +76,7 @@ class MediaServer:
         self._limit = settings.max_peers
         self._stun = settings.stun
         self._peers: dict[str, Peer | Socket] = {}  # by call
+        self._tell: dict[str, Callable[[MediaReply], None]] = {}  # who began it, by call
         self._sessions: dict[str, Session] = {}
         self._tally = Tally()
         self._calls = 0
@@ -88,6 +92,10 @@ class MediaServer:
                 if isinstance(peer, Socket):
                     await peer.take(request.text)
                 return Taken(call=request.call, known=isinstance(peer, Socket))
+            case Tell():
+                if peer:
+                    peer.send(request.text)
+                return Told(call=request.call)
             case HangUp():
                 if peer:
                     await peer.close()
@@ -129,7 +137,7 @@ class MediaServer:
                 return refused(409, "call_exists", "This call is set up already.")
             if isinstance(request, Open):
                 return self._open(request.call, wanted, choice, tell)
-            return await self._answer(request, wanted, choice)
+            return await self._answer(request, wanted, choice, tell)
         except (EventError, BadOffer) as error:
             return refused(400, error.code, str(error))
         except TimeoutError:
@@ -142,8 +150,11 @@ class MediaServer:
             return len(self._peers) >= self._limit or idle >= BACKGROUND * self._limit
         return len(self._peers) - idle >= self._limit
 
-    async def _answer(self, offer: Offer, wanted: SessionSettings, choice: Choice) -> Answer:
+    async def _answer(
+        self, offer: Offer, wanted: SessionSettings, choice: Choice, tell: Callable[[MediaReply], None]
+    ) -> Answer:
         """Raises `BadOffer`."""
+        self._tell[offer.call] = tell
         guard = EchoGuard()
         session = self._session(offer.call, wanted, choice, guarded(VoiceDetector(), guard))
         session.line = self._peers[offer.call] = peer = Peer(ice.configuration(self._stun, offer.relays), session)
@@ -152,6 +163,7 @@ class MediaServer:
         return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
 
     def _open(self, call: str, wanted: SessionSettings, choice: Choice, tell: Callable[[MediaReply], None]) -> Opened:
+        self._tell[call] = tell
         session = self._session(call, wanted, choice, VoiceDetector())
         self._peers[call] = socket = Socket(session, lambda text: tell(ServerEvent(call=call, text=text)))
         self._calls += 1
@@ -161,14 +173,17 @@ class MediaServer:
     def _session(self, call: str, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
         manner = Manner(self._instructions).updated(wanted, "session")
         turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, call)
-        parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, self._tally, over)
-        session = Session(*parts, background=wanted.voxrtc.background)
+        background = wanted.voxrtc.background
+        tally = Tally() if background else self._tally  # what nobody hears is no example
+        parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, tally, over)
+        session = Session(*parts, background=background)
         self._sessions[call] = session
         return session
 
     def _over(self, call: str) -> None:
         del self._sessions[call]
         self._underruns += self._peers.pop(call).track.underruns
+        self._tell.pop(call)(Over(call=call))
 
 
 class Handler(Protocol):

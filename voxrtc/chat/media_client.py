@@ -21,9 +21,12 @@ from voxrtc.messages.media import (
     Offer,
     Open,
     Opened,
+    Over,
     Refused,
     ServerEvent,
     Taken,
+    Tell,
+    Told,
 )
 
 STOPPED = "The media process stopped; it is being restarted. Please try again in a few seconds."
@@ -40,9 +43,13 @@ class CallRefused(Exception):
 
 
 class MediaClient:
-    """Offers in, answers out. Make and use it on one running event loop; it finds a restarted process by itself."""
+    """Offers in, answers out. Make and use it on one running event loop; it finds a restarted process by itself.
 
-    def __init__(self, address: str) -> None:
+    `over` is told each call that has ended, and None when the media process is gone and all of them with it.
+    """
+
+    def __init__(self, address: str, over: Callable[[str | None], None] = lambda call: None) -> None:
+        self.over = over
         self._connected = asyncio.Event()
         # By question; two may hang the same call up at once, and the first answer is for both.
         self._open: defaultdict[str, list[asyncio.Future[MediaReply]]] = defaultdict(list)
@@ -76,6 +83,10 @@ class MediaClient:
         assert isinstance(reply, Taken)
         if not reply.known:
             raise _gone(STOPPED)
+
+    async def tell(self, call: str, text: str) -> None:
+        """Send a call's client a server event, if it is there still. Raises `CallRefused` when the media process is gone."""
+        await self._ask(Tell(call=call, text=text))
 
     async def hang_up(self, call: str) -> bool:
         """End a call; False when there was none. Raises `CallRefused` when the media process is gone."""
@@ -117,6 +128,8 @@ class MediaClient:
                 del self._open[key]
 
     def _take(self, reply: MediaReply) -> None:
+        if isinstance(reply, Over):
+            return self.over(reply.call)
         if isinstance(reply, ServerEvent):
             if listener := self._listeners.get(reply.call):
                 listener(reply.text)
@@ -139,12 +152,14 @@ class MediaClient:
         listeners, self._listeners = self._listeners, {}
         for listener in listeners.values():
             listener(None)
+        self.over(None)
 
 
 # What belongs together, of requests and replies
 _QUESTIONS = {
     **dict.fromkeys((Offer, Open, Answer, Opened, Refused), "begin"),
     **dict.fromkeys((ClientEvent, Taken), "say"),
+    **dict.fromkeys((Tell, Told), "tell"),
     **dict.fromkeys((HangUp, HungUp), "hang up"),
     **dict.fromkeys((GetMediaStats, MediaStats), "stats"),
 }

@@ -47,6 +47,13 @@ class ClientEvent(Message):
     text: str
 
 
+class Tell(Message):
+    """A server event for a call's client, from the web process. `Told` answers."""
+
+    call: str
+    text: str
+
+
 class HangUp(Message):
     """End a call. `request` names the reply: `HungUp`."""
 
@@ -84,6 +91,18 @@ class ServerEvent(Message):
 
     call: str
     text: str
+
+
+class Told(Message):
+    """The answer to `Tell`; the call may have ended meanwhile."""
+
+    call: str
+
+
+class Over(Message):
+    """A call has ended, however it did, unasked."""
+
+    call: str
 
 
 class Refused(Message):
@@ -140,5 +159,5 @@ class MediaStats(Message):
     networks: list[Network] = msgspec.field(default_factory=list)
 
 
-MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats
-MediaReply = Answer | Opened | Taken | ServerEvent | Refused | HungUp | MediaStats
+MediaRequest = Offer | Open | ClientEvent | Tell | HangUp | GetMediaStats
+MediaReply = Answer | Opened | Taken | ServerEvent | Told | Over | Refused | HungUp | MediaStats
