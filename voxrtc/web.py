@@ -10,22 +10,27 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
+from voxrtc import machine
 from voxrtc.api import replies
 from voxrtc.api.app import build_app
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
-from voxrtc.chat.media_client import MediaClient
+from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.engine.fleet import Fleet
+from voxrtc.engine.keeper import Budget, Keeper
+from voxrtc.engine.room import NoRoom
 from voxrtc.engine.transport import ZmqTransport
+from voxrtc.learned import Learned
 from voxrtc.llm.client import CompletionClient
 from voxrtc.processes import EngineProcesses
 from voxrtc.settings import Settings
-from voxrtc.suggestion import GPU, Suggestion
+from voxrtc.suggestion import Suggestion
 from voxrtc.supervisor import Child, Supervisor
 from voxrtc.ui.page import mount_page
 
@@ -88,9 +93,10 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             processes = EngineProcesses(supervisor, settings, cards, addresses)
             engines = Fleet({model: ZmqTransport(address) for model, address in addresses.items()}, processes)
             media = MediaClient(media_address)
-            await engines.load(settings.model)
+            keeper = _keeper(settings, engines, cards, media)
+            await _load_first(engines, keeper)
             chat = CompletionClient(chat_address)
-            app = _app(engines, media, list(cards.values()), replies.router(settings, lambda: chat.progress))
+            app = _app(engines, media, keeper, replies.router(settings, lambda: chat.progress))
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -100,8 +106,10 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws_per_message_deflate=False)
             server = uvicorn.Server(config)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
+            watching = asyncio.create_task(keeper.watch())
             await server.serve(sockets=[listener])
             greeting.cancel()
+            watching.cancel()
             await engines.close()
             await media.close()
             await chat.close()
@@ -117,10 +125,35 @@ def _media_process(
     return Child("media", arguments, settings.environment())
 
 
-def _app(engines: Fleet, media: MediaClient, cards: list[Card], who_answers: APIRouter) -> FastAPI:
-    suggestion = Suggestion(cards, gpu=GPU.exists())
+def _keeper(settings: Settings, engines: Fleet, cards: dict[str, Card], media: MediaClient) -> Keeper:
+    look = partial(machine.look, settings.device, settings.dtype)
+    here = look()
+    learned = Learned(f"{here.gpu or 'cpu'}, {8 * here.numbers} bits")
+    budget = Budget(settings.model_memory, settings.max_streams)
+
+    async def talking() -> list[str]:
+        try:
+            return (await media.stats()).models
+        except CallRefused:  # the media process is not there, so nobody talks
+            return []
+
+    return Keeper(engines, cards, learned, look, machine.measure, budget, talking)
+
+
+async def _load_first(engines: Fleet, keeper: Keeper) -> None:
+    """The default model, in any case: if it does not fit, its engine says so best."""
+    try:
+        await keeper.load(engines.default)
+    except NoRoom as short:
+        log.warning("%s", short)
+        await engines.load(engines.default)
+
+
+def _app(engines: Fleet, media: MediaClient, keeper: Keeper, who_answers: APIRouter) -> FastAPI:
+    cards = list(keeper.cards.values())
+    suggestion = Suggestion(cards, gpu=bool(keeper.machine.gpu))
     suggestion.look()
-    app = build_app(engines, media, cards, suggestion.name)
+    app = build_app(engines, media, keeper, suggestion.name)
     app.include_router(who_answers)
     mount_page(app, [card.info for card in cards])
     return app

@@ -24,7 +24,7 @@ from tests.fake_hub import Hub, serving
 from tests.speechlm.families import write_orpheus
 from tests.tiny import GOLDEN, write
 from voxrtc.cards import read_card
-from voxrtc.suggestion import GPU
+from voxrtc.machine import GPU
 
 
 def write_pocket(folder: Path) -> Path:

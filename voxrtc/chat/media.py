@@ -71,6 +71,7 @@ class MediaServer:
         self._limit = settings.max_peers
         self._configuration = ice.configuration(settings.stun)
         self._peers: dict[str, Peer | Socket] = {}  # by call
+        self._sessions: dict[str, Session] = {}
         self._calls = 0
         self._underruns = 0  # of calls that are over
 
@@ -91,8 +92,14 @@ class MediaServer:
             case GetMediaStats():
                 connected = sum(peer.state == "connected" for peer in self._peers.values())
                 underruns = self._underruns + sum(peer.track.underruns for peer in self._peers.values())
-                tasks = len(asyncio.all_tasks())
-                return MediaStats(call=request.call, peers=connected, calls=self._calls, underruns=underruns, tasks=tasks)
+                return MediaStats(
+                    call=request.call,
+                    peers=connected,
+                    calls=self._calls,
+                    underruns=underruns,
+                    tasks=len(asyncio.all_tasks()),
+                    models=sorted({session.model for session in self._sessions.values()}),
+                )
 
     async def close(self) -> None:
         """Hang up every call."""
@@ -139,9 +146,12 @@ class MediaServer:
     def _session(self, call: str, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
         manner = Manner(self._instructions).updated(wanted, "session")
         turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, call)
-        return Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, over)
+        session = Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, over)
+        self._sessions[call] = session
+        return session
 
     def _over(self, call: str) -> None:
+        del self._sessions[call]
         self._underruns += self._peers.pop(call).track.underruns
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 import zmq
 
+from voxrtc.machine import resident
 from voxrtc.messages import decode, encode
 from voxrtc.messages.engine import (
     Cancel,
@@ -17,11 +20,13 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Failed,
     Generate,
+    GetUse,
     ModelInfo,
     Progress,
     Queued,
     Unload,
     Unloaded,
+    Use,
     Watch,
 )
 
@@ -54,10 +59,12 @@ class EngineServer:
 
     def __init__(self, name: str, address: str) -> None:
         self._name = name
+        self.memory: Callable[[], float] = resident  # GB that the process holds; may be set once the model's device is known
         self._engine: Submits | None = None
         self._progress = Progress(state="loading", stage="starting")
         self._watchers: set[bytes] = set()
         self._owners: dict[str, bytes] = {}  # stream -> client
+        self._used = time.monotonic()  # when a stream last began or ended
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._clients = self._context.socket(zmq.ROUTER)
         self._clients.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished client is an error, on which its streams end
@@ -115,11 +122,14 @@ class EngineServer:
                 self._answer(client, self._progress)
             case Unload():
                 self._unload(client, request)
+            case GetUse(call=call):
+                live, last = len(self._owners), self._used
+                self._answer(client, Use(call=call, live=live, last=last, memory=self.memory()))
             case Generate():
                 if refusal := self._refusal(request):
                     self._answer(client, refusal)
                 else:
-                    self._owners[request.stream] = client
+                    self._owners[request.stream], self._used = client, time.monotonic()
                     self._submit(client, request)
             case _:
                 self._submit(client, request)
@@ -177,6 +187,7 @@ class EngineServer:
             self._abandon(client)
         if over:
             self._owners.pop(stream.decode(), None)
+            self._used = time.monotonic()
 
     def _abandon(self, client: bytes) -> None:
         """A client is gone: nobody listens to its streams."""

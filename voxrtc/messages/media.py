@@ -87,13 +87,15 @@ class HungUp(Message):
 
 
 class MediaStats(Message):
-    """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started."""
+    """Peers that are connected, the models that conversations go on with and tasks of asyncio's that there are now, and sums
+    over all peers since the process started."""
 
     call: str
     peers: int
     calls: int
     underruns: int
     tasks: int
+    models: list[str] = msgspec.field(default_factory=list)
 
 
 MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats
