@@ -13,7 +13,7 @@ from voxrtc.chat.events import EventError
 from voxrtc.chat.session_settings import Format
 from voxrtc.rtc.microphone import BLOCK
 from voxrtc.rtc.microphone import RATE as HEARD_RATE
-from voxrtc.rtc.opus import Resampler
+from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import SampleQueue, Samples
 
 PIECE = 4_096  # samples

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from voxrtc.chat.formats import encode, rate_of
 from voxrtc.chat.session_settings import Format
-from voxrtc.rtc.opus import Resampler
 from voxrtc.rtc.playout import Clock, PlayoutListener
+from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import RATE, Samples
 from voxrtc.rtc.track import PlayoutTrack, Utterance
 

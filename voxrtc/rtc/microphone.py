@@ -18,6 +18,7 @@ from aiortc.jitterbuffer import JitterBuffer, JitterFrame
 from aiortc.rtp import RtpPacket
 from av.packet import Packet
 
+from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import RATE as RTP_RATE
 from voxrtc.rtc.sound import SampleQueue, Samples
 
@@ -80,7 +81,7 @@ class Microphone:
         self._reorder = Reorder()
         self._codec = av.CodecContext.create("libopus", "r")
         self._codec.format, self._codec.layout, self._codec.sample_rate = "s16", "mono", RTP_RATE
-        self._resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE)
+        self._resample = Resampler(RATE)
         self._queue = SampleQueue()
         self._expected: int | None = None  # RTP timestamp of the next packet
         self._ahead = 0  # samples at 48 kHz of silence that the sender's clock has not shown yet
@@ -121,8 +122,7 @@ class Microphone:
             return np.zeros(0, np.int16)
         assert self._expected is not None
         self._expected = (self._expected + sum(frame.samples for frame in frames)) % (1 << 32)
-        resampled = [each for frame in frames for each in self._resampler.resample(frame)]
-        sound = [np.frombuffer(bytes(each.planes[0]), np.int16)[: each.samples] for each in resampled]
+        sound = [self._resample(bytes(frame.planes[0])[: 2 * frame.samples], RTP_RATE) for frame in frames]
         return np.concatenate(sound) if sound else np.zeros(0, np.int16)
 
     def _deliver(self, samples: Samples) -> None:

@@ -54,43 +54,6 @@ class OpusEncoder:
         return bytes(packet)
 
 
-class Resampler:
-    """PCM16 of any rate to samples at 48 kHz, or what `rate` says, for one stream: state is kept from chunk to chunk, no
-    sample is lost.
-
-    libswresample keeps 32 output samples back at 24 kHz; soxr HQ would keep 31 ms, which is slack taken from every
-    stream's start.
-    """
-
-    def __init__(self, rate: int = RATE) -> None:
-        self._swr = av.AudioResampler(format="s16", layout="mono", rate=rate)
-        self._rate = 0
-
-    def __call__(self, pcm: bytes, sample_rate: int) -> Samples:
-        """Little-endian mono `pcm` at `sample_rate`. Raises `ValueError` when it is no PCM16 or changes its rate."""
-        if len(pcm) % 2 or sample_rate <= 0:
-            raise ValueError(f"{len(pcm)} bytes at {sample_rate} Hz are no PCM16")
-        if self._rate not in (0, sample_rate):
-            raise ValueError(f"the sample rate changed from {self._rate} to {sample_rate} within a stream")
-        self._rate = sample_rate
-        if not pcm:
-            return np.zeros(0, np.int16)
-        frame = av.AudioFrame(format="s16", layout="mono", samples=len(pcm) // 2)
-        frame.sample_rate = sample_rate
-        frame.planes[0].update(pcm)
-        return _joined(self._swr.resample(frame))
-
-    def flush(self) -> Samples:
-        """What is kept back; nothing may follow."""
-        return _joined(self._swr.resample(None)) if self._rate else np.zeros(0, np.int16)
-
-
-def _joined(frames: list[av.AudioFrame]) -> Samples:
-    # A plane is padded beyond the frame's samples.
-    parts = [np.frombuffer(bytes(frame.planes[0]), np.int16)[: frame.samples] for frame in frames]
-    return np.concatenate(parts) if parts else np.zeros(0, np.int16)
-
-
 def _silence() -> bytes:
     frame = Frame(0, NO_SOUND)
     OpusEncoder(0).encode([frame])

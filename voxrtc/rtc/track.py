@@ -12,9 +12,10 @@ from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
 from av.packet import Packet
 
-from voxrtc.rtc.opus import EXECUTOR, TIME_BASE, OpusEncoder, Resampler, silence
+from voxrtc.rtc.opus import EXECUTOR, TIME_BASE, OpusEncoder, silence
 from voxrtc.rtc.pacer import Pacer
 from voxrtc.rtc.playout import REFILL, Clock, Frame, Playout, PlayoutListener
+from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
 WAKE = RATE // 10  # room (samples) that wakes a waiting writer: 0.1 s, so that a full queue costs 10 wake-ups a second
