@@ -1,5 +1,6 @@
 /** The transcript as bubbles. The voice's words light up as they are heard; what an interruption left unheard is struck through. */
 import { write } from "./shelf.js";
+import { TRANSCRIPT } from "./words.js";
 
 const NEAR_END = 48; // px: who is so near to the end of the list wants to see what comes
 
@@ -61,7 +62,7 @@ function drawLit(element, words, heard) {
 function drawCut(element, words, heard) {
   const join = (some) => some.map(({ text }) => text).join("");
   const [, space, unheard] = join(words.filter(({ start }) => start >= heard)).match(/^(\s*)(.*)$/s);
-  const told = Object.assign(document.createElement("span"), { className: "vx-unseen", textContent: unheard ? " (interrupted here; not heard:)" : " (interrupted)" });
+  const told = Object.assign(document.createElement("span"), { className: "vx-unseen", textContent: ` ${unheard ? TRANSCRIPT.unheard : TRANSCRIPT.interrupted}` });
   const struck = Object.assign(document.createElement("del"), { className: "vx-struck", textContent: unheard });
   element.replaceChildren(join(words.filter(({ start }) => start < heard)), told, ...(unheard ? [space, struck] : []));
 }

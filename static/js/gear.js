@@ -1,5 +1,6 @@
 /** What may happen to microphone and loudspeaker: chosen anew, unplugged, muted, taken away by a phone call. */
 import { Trouble } from "./troubles.js";
+import { DEVICES } from "./words.js";
 
 /** Events: `trouble` (detail: a `Trouble`), and `well` (detail: the code of one that is over). */
 export class Gear extends EventTarget {
@@ -63,7 +64,7 @@ export class Gear extends EventTarget {
     if (!this.input.listening) return this.input.close(); // switched off meanwhile
     this.input.connect();
     this.devices.look();
-    this.#trouble(new Trouble("mic_moved", label && `“${label}” took its place. There are others under Devices.`));
+    this.#trouble(new Trouble("mic_moved", label && DEVICES.moved(label)));
   }
 
   #sound() {

@@ -1,4 +1,5 @@
 /** Where the time goes between the click and the first sound: one utterance's marks, and the stages made of them. */
+import { STAGES } from "./words.js";
 
 /**
  * @typedef {object} Marks
@@ -13,20 +14,8 @@
  * @typedef {{name: string, label: string, hint: string, start: number, ms: number}} Stage
  */
 
-const STAGES = [
-  ["connect", "Connect", "offer, answer and media path, when there was no call yet"],
-  ["reply", "Reply", "the chat endpoint's first words, when what was said is answered"],
-  ["queue", "Queue", "waiting for the engine to take the sentence"],
-  ["prompt", "Prompt", "text to tokens"],
-  ["chunk", "First chunk", "the model's first frames, made into sound"],
-  ["track", "Track", "encoding, until the first packet leaves"],
-  ["network", "Network", "the request there and the sound back"],
-  ["browser", "Browser", "the jitter buffer, until sound is rendered"],
-  ["onset", "Onset", "the silence with which the voice itself begins, and what no other stage accounts for"],
-];
-
 /** The stages' names and labels, for an empty picture. */
-export const EMPTY = STAGES.map(([name, label, hint]) => ({ name, label, hint, start: 0, ms: NaN }));
+export const EMPTY = Object.entries(STAGES).map(([name, { label, hint }]) => ({ name, label, hint, start: 0, ms: NaN }));
 
 /**
  * Heard time to first audio, split. What the other stages leave, the voice took to begin.
@@ -50,7 +39,7 @@ export function split({ asked, sent, heard, roundTrip, buffered, server }) {
   ms.browser = Math.min(rest, Number.isNaN(buffered) ? rest : buffered);
   ms.onset = rest - ms.browser;
   let start = 0;
-  const stages = STAGES.map(([name, label, hint]) => {
+  const stages = Object.entries(STAGES).map(([name, { label, hint }]) => {
     const stage = { name, label, hint, start, ms: ms[name] };
     start += ms[name];
     return stage;

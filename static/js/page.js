@@ -10,6 +10,7 @@ import { Speaker } from "./speaker.js";
 import { drawSend, drawStage, isBusy } from "./stage.js";
 import { Talker } from "./talker.js";
 import { drawWaterfall } from "./waterfall.js";
+import { EXAMPLES, SHELF } from "./words.js";
 
 const GESTURES = ["pointerup", "click", "keydown"]; // in which browsers let sound begin
 
@@ -29,7 +30,7 @@ let frame = 0;
 
 /**
  * What there is to choose from, as `voxrtc/ui/page.py` gives it.
- * @typedef {{text: string, examples: {title: string, text: string}[], models: import("./models.js").Model[]}} Offer
+ * @typedef {{models: import("./models.js").Model[]}} Offer
  */
 
 talker.addEventListener("change", onTalk);
@@ -87,8 +88,8 @@ export function adopt(element, offered) {
  * @param {Offer} offer
  */
 export function refresh(offer) {
-  part("examples").replaceChildren(...offer.examples.map(example));
-  field("text").value = chosen.text ?? offer.text;
+  part("examples").replaceChildren(...Object.entries(EXAMPLES.texts).map(example));
+  field("text").value = chosen.text ?? EXAMPLES.first;
   field("message").value = chosen.message ?? "";
   root.querySelector(`[name=mode][value=${talker.input.mode}]`).checked = true;
   models.begin(offer.models);
@@ -102,7 +103,7 @@ export function refresh(offer) {
   tellWhoAnswers(() => part("replies"), base);
 }
 
-function example({ title, text }) {
+function example([title, text]) {
   const button = document.createElement("button");
   Object.assign(button, { type: "button", name: "example", value: text, textContent: title });
   return button;
@@ -210,7 +211,7 @@ function offerVoices(voices) {
 /** Why the chosen model cannot speak, in words; empty when it can. */
 function obstacle() {
   const { title, state = "ready" } = models.get(field("model").value) ?? {};
-  return { loading: `${title} is being loaded …`, failed: `${title} could not be loaded.`, unloaded: `${title} is not loaded yet.` }[state] ?? "";
+  return SHELF.obstacles[state]?.(title) ?? "";
 }
 
 function paintDevices() {

@@ -1,7 +1,6 @@
 /** The choice of microphone and loudspeaker as it is shown. Draws, and keeps nothing. */
 import { write } from "./shelf.js";
-
-const NAMES = { microphone: "Microphone", speaker: "Loudspeaker" };
+import { DEVICES } from "./words.js";
 
 /**
  * @param {(name: string) => HTMLElement} part
@@ -11,12 +10,12 @@ const NAMES = { microphone: "Microphone", speaker: "Loudspeaker" };
  */
 export function drawDevices(part, field, devices, canRoute) {
   for (const kind of ["microphone", "speaker"]) {
-    drawDeviceChoices(field(kind), devices.list[kind], NAMES[kind]);
+    drawDeviceChoices(field(kind), devices.list[kind], DEVICES[kind]);
     field(kind).value = devices.get(kind);
   }
   field("speaker").disabled = !canRoute;
   const named = devices.list.microphone.some(({ label }) => label);
-  const hints = [named ? "" : "Names are told once the microphone is allowed.", canRoute ? "" : "In this browser the system chooses the loudspeaker."];
+  const hints = [named ? "" : DEVICES.unnamed, canRoute ? "" : DEVICES.unrouted];
   write(part("devices-hint"), hints.filter(Boolean).join(" "));
 }
 
@@ -24,6 +23,6 @@ function drawDeviceChoices(select, list, name) {
   const drawn = JSON.stringify(list);
   if (select.dataset.drawn === drawn) return; // it may be open
   const options = list.map(({ id, label }, i) => new Option(label || `${name} ${i + 1}`, id));
-  select.replaceChildren(new Option("System's choice", ""), ...options);
+  select.replaceChildren(new Option(DEVICES.system, ""), ...options);
   select.dataset.drawn = drawn;
 }

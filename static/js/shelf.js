@@ -1,6 +1,5 @@
 /** The models as they are shown: the list to choose from, the chosen one's card, and how far it is. Draws, and keeps nothing. */
-
-const HINTS = { loading: "loading", failed: "failed" };
+import { SHELF } from "./words.js";
 
 /**
  * The choices, those that can speak apart from those that can be loaded. A list that did not change is left alone: it may be open.
@@ -18,7 +17,7 @@ export function drawChoices(select, models) {
     element.append(...options);
     return options.length ? [element] : [];
   };
-  select.replaceChildren(...group("Ready", true), ...group("To be loaded", false));
+  select.replaceChildren(...group(SHELF.ready, true), ...group(SHELF.unloaded, false));
   select.dataset.drawn = drawn;
   if (models.some(({ name }) => name === chosen)) select.value = chosen;
 }
@@ -26,7 +25,7 @@ export function drawChoices(select, models) {
 const can = ({ state }) => state === undefined || state === "ready";
 
 function hinted({ title, state, suggested }) {
-  const hint = HINTS[state] ?? (suggested && state === "unloaded" ? "suggested" : "");
+  const hint = SHELF.hints[suggested && state === "unloaded" ? "suggested" : state];
   return hint ? `${title} (${hint})` : title;
 }
 
@@ -37,16 +36,16 @@ function hinted({ title, state, suggested }) {
  * @param {string} refusal why the latest wish about it was not granted
  */
 export function drawCard(part, model, refusal) {
-  write(part("about"), model?.description ?? "No model is offered here.");
+  write(part("about"), model?.description ?? SHELF.none);
   drawFacts(part("facts"), model);
   const { state, total, done, message } = model ?? {};
-  part("shelf").dataset.state = state ?? "";
+  part("chosen").dataset.state = state ?? "";
   write(part("progress"), state === "loading" ? progress(model) : "");
   const bar = part("bar");
   if (total) Object.assign(bar, { max: total, value: done });
   else bar.removeAttribute("value");
   write(part("why"), refusal || (state === "failed" ? message : ""));
-  write(part("load"), state === "failed" ? "Try again" : model?.here ? "Load" : "Download and load");
+  write(part("load"), state === "failed" ? SHELF.again : model?.here ? SHELF.load : SHELF.download);
   part("unload").hidden = state !== "ready" || model.default;
 }
 
@@ -65,9 +64,9 @@ function facts({ languages, licence, link, sources = [], parameters, needs }) {
   const size = new Intl.NumberFormat("en", { notation: "compact" });
   const gated = sources.find(({ gated }) => gated);
   const all = [languages.map(inWords).join(", "), anchor(licence, link)];
-  if (gated) all.push(anchor("terms to accept", gated.link));
-  if (parameters) all.push(`${size.format(parameters)}\u00a0parameters`);
-  if (needs) all.push(`${needs.memory}\u00a0GB\u00a0of\u00a0memory`);
+  if (gated) all.push(anchor(SHELF.terms, gated.link));
+  if (parameters) all.push(SHELF.parameters(size.format(parameters)));
+  if (needs) all.push(SHELF.memory(needs.memory));
   return all;
 }
 
@@ -83,7 +82,7 @@ function progress({ stage, done, total, rate }) {
   const unit = total < 1e9 ? ["MB", 1e6, 0] : ["GB", 1e9, 2];
   const amount = (bytes) => (bytes / unit[1]).toFixed(total < 1e7 ? 1 : unit[2]);
   const speed = rate === undefined ? "" : `\u00a0· ${(rate / 1e6).toFixed(1)}\u00a0MB/s`;
-  return `${words} … ${amount(done)} of ${amount(total)}\u00a0${unit[0]}${speed}`;
+  return `${words} … ${SHELF.progress(amount(done), amount(total), unit[0])}${speed}`;
 }
 
 /**
@@ -93,7 +92,7 @@ function progress({ stage, done, total, rate }) {
  */
 export function drawSuggestion(part, model) {
   part("suggestion").hidden = !model;
-  write(part("suggestion-words"), model ? `${model.title} suits this computer: it needs no GPU.` : "");
+  write(part("suggestion-words"), model ? SHELF.suits(model.title) : "");
   part("suggestion-load").value = model?.name ?? "";
 }
 

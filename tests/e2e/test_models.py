@@ -102,11 +102,11 @@ def test_terms_that_were_not_accepted_are_told_and_loading_can_be_cancelled(brow
     repo = stock.hub.repos["canopylabs/orpheus-3b-0.1-ft"]
     repo.gated = True
     desk = Desk(open_window(browser, viewport={"width": 390, "height": 844}), str(stock.server.base_url))
-    page, shelf = desk.page, desk.page.locator(".vx-shelf")
+    page, shelf = desk.page, desk.page.locator(".vx-chosen")
     page.get_by_label("Model").select_option("orpheus")
     shelf.get_by_role("link", name="terms to accept").wait_for()
     shelf.get_by_role("button", name="Download and load").click()
-    page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'failed'")
+    page.wait_for_function("document.querySelector('.vx-chosen').dataset.state === 'failed'")
     assert "hf auth login" in shelf.inner_text() and "https://huggingface.co/canopylabs" in shelf.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
@@ -114,7 +114,7 @@ def test_terms_that_were_not_accepted_are_told_and_loading_can_be_cancelled(brow
     shelf.get_by_role("button", name="Try again").click()
     wait_for_bar(page, "bar => bar.value > 0")
     shelf.get_by_role("button", name="Cancel").click()
-    page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'unloaded'")
+    page.wait_for_function("document.querySelector('.vx-chosen').dataset.state === 'unloaded'")
     page.get_by_label("Model").select_option("lark")
     desk.hear("Good morning.")
     page.context.close()
@@ -125,7 +125,7 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, stock: Sto
     stock.gate.clear()
     family, server = FAMILIES[name], stock.server
     desk = Desk(open_window(browser), str(server.base_url))
-    page, shelf = desk.page, desk.page.locator(".vx-shelf")
+    page, shelf = desk.page, desk.page.locator(".vx-chosen")
     title = card(family)["title"]
     if name == "pocket" and not GPU.exists():
         suggestion = page.locator(".vx-suggestion")
@@ -141,7 +141,7 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, stock: Sto
     assert page.get_by_label("Model").input_value() == name
     assert f"{title} is being loaded" in page.locator("[data-part=state]").inner_text()
     stock.gate.set()
-    page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'ready'", timeout=180_000)
+    page.wait_for_function("document.querySelector('.vx-chosen').dataset.state === 'ready'", timeout=180_000)
 
     sound, rate = desk.hear("Yes.")
     check_heard(sound, rate, server, family)
@@ -182,9 +182,9 @@ def check_spoken(server: httpx.Client, family: Family) -> None:
 
 def unload(desk: Desk, name: str) -> None:
     """Its memory is free again, and the page says so; the model that was there before still speaks."""
-    page, shelf = desk.page, desk.page.locator(".vx-shelf")
+    page, shelf = desk.page, desk.page.locator(".vx-chosen")
     shelf.get_by_role("button", name="Unload").click()
-    page.wait_for_function("document.querySelector('.vx-shelf').dataset.state === 'unloaded'")
+    page.wait_for_function("document.querySelector('.vx-chosen').dataset.state === 'unloaded'")
     assert shelf.get_by_role("button", name="Load", exact=True).is_visible(), "its files are here now"
     page.get_by_label("Model").select_option("lark")
     desk.hear("Good morning.")

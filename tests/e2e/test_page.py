@@ -64,7 +64,7 @@ def test_a_page_rendered_anew_keeps_the_call(desk: Desk) -> None:
         const page = await import(new URL("voxrtc/js/page.js", document.baseURI));
         const old = document.querySelector(".vx").parentElement, fresh = old.cloneNode(true);
         old.replaceWith(fresh);
-        page.adopt(fresh, { text: "", examples: [], models: [] });
+        page.adopt(fresh, { models: [] });
     }""")
     assert desk.state == "speaking"
     assert desk.page.get_by_label("Text").input_value().startswith("This sentence")

@@ -5,7 +5,6 @@ Nothing happens here: the browser talks to the HTTP API and over WebRTC, so a bu
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -16,22 +15,15 @@ from starlette.responses import Response
 
 from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import ROOT
+from voxrtc.ui.markup import markup
 
 STATIC = ROOT / "static"
 PREFIX = "/voxrtc"  # never /static, which would hide Gradio's own files
 
-TEXT = "Good morning! The kettle is on, the window is open, and we have the whole day ahead of us."
-EXAMPLES = {
-    "Short": "Yes, of course.",
-    "Question": "Would you like to walk along the river before dinner?",
-    "Numbers": "The train leaves at 10:45 from platform 7, and a ticket costs 23 dollars.",
-    "Story": "The old lighthouse had been dark for thirty years. Then, one quiet evening in May, a light went round "
-    "again. Nobody in the village had climbed the stairs, and nobody said a word. But all left their curtains open.",
-}
-
+STYLES = ("page", "shelf", "dashboard", "crowd")  # the later ones build on the first
 _LINK = '<link rel="{rel}" href="voxrtc/{path}">'
 HEAD = "\n".join(
-    [_LINK.format(rel="stylesheet", path="css/page.css")]
+    [_LINK.format(rel="stylesheet", path=f"css/{name}.css") for name in STYLES]
     + [_LINK.format(rel="modulepreload", path=f"js/{path.name}") for path in sorted((STATIC / "js").glob("*.js"))]
 )
 ADOPT = """
@@ -44,15 +36,10 @@ import(new URL("voxrtc/js/page.js", document.baseURI)).then((page) => {
 
 def build_page(models: list[ModelInfo]) -> gr.Blocks:
     """The page for these models, the default one first."""
-    value = {
-        "text": TEXT,
-        "examples": [{"title": title, "text": text} for title, text in EXAMPLES.items()],
-        "models": [msgspec.to_builtins(model) for model in models],
-    }
+    value = {"models": [msgspec.to_builtins(model) for model in models]}
     # What cards say goes to the page as data: Gradio would run a `${…}` in it as JavaScript, were it in the template.
-    template = (Path(__file__).parent / "page.html").read_text("utf-8")
     with gr.Blocks(title="VoxRTC", analytics_enabled=False) as page:
-        gr.HTML(value, html_template=template, js_on_load=ADOPT, apply_default_css=False)
+        gr.HTML(value, html_template=markup(), js_on_load=ADOPT, apply_default_css=False)
     return page
 
 

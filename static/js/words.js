@@ -1,0 +1,275 @@
+/** What people read on the page, in English. One object a part of the page; where a number or a name comes in, a function. */
+
+/** Of the markup: the server puts them where `[[part.name]]` stands. Plain JSON, which it reads. */
+export const MARKUP = {
+  "head": {
+    "intro": "Talk to a speech language model, and interrupt it. Or type, and hear it while it is still being made."
+  },
+  "talk": {
+    "off": "Mic off",
+    "unlock": "Tap to hear",
+    "empty": "What you both say appears here.",
+    "lines": "What was said",
+    "talk": "Talk",
+    "message": "Message",
+    "placeholder": "Or type …",
+    "send": "Send",
+    "how": "How you talk",
+    "free": "Hands-free",
+    "push": "Push to talk"
+  },
+  "devices": {
+    "open": "Devices",
+    "microphone": "Microphone",
+    "speaker": "Loudspeaker"
+  },
+  "speak": {
+    "text": "Text to be spoken word for word",
+    "examples": "Examples",
+    "model": "Model",
+    "voice": "Voice",
+    "load": "Load",
+    "unload": "Unload",
+    "loading": "Loading",
+    "cancel": "Cancel",
+    "suggested": "Load it",
+    "speak": "Speak",
+    "stop": "Stop"
+  },
+  "journey": {
+    "title": "Time to the first sound",
+    "total": "From the click to the first sound rendered"
+  }
+};
+
+export const EXAMPLES = {
+  first: "Good morning! The kettle is on, the window is open, and we have the whole day ahead of us.",
+  texts: {
+    Short: "Yes, of course.",
+    Question: "Would you like to walk along the river before dinner?",
+    Numbers: "The train leaves at 10:45 from platform 7, and a ticket costs 23 dollars.",
+    Story:
+      "The old lighthouse had been dark for thirty years. Then, one quiet evening in May, a light went round again. " +
+      "Nobody in the village had climbed the stairs, and nobody said a word. But all left their curtains open.",
+  },
+};
+
+const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
+const SUFFIXES = { one: "st", two: "nd", few: "rd", other: "th" };
+
+export const TALK = {
+  states: {
+    idle: "Not connected. Talk and Speak connect.",
+    connecting: "Connecting …",
+    ready: "Ready.",
+    waiting: "Waiting for the first sound …",
+    speaking: "Speaking.",
+    disconnected: "Disconnected. Talk and Speak reconnect.",
+  },
+  listening: { free: "Listening. Say something.", push: "Ready. Hold to talk." },
+  hearing: "Hearing you …",
+  /** @param {import("./voice.js").Place} place in the queue */
+  inLine({ position, wait }) {
+    const seconds = Math.max(1, Math.round(wait / 1000));
+    const time = seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+    return `${position}${SUFFIXES[ORDINALS.select(position)]} in line, about ${time} …`;
+  },
+  on: "Talk",
+  off: "Mic off",
+  hold: "Hold to talk",
+  letGo: "Let go to send",
+  send: "Send",
+  interrupt: "Interrupt",
+  /** By mode, then by whether there is somebody to answer; before the first call we do not know. */
+  hints: {
+    free: {
+      null: "Talk, or type. Speaking interrupts the voice.",
+      true: "What you say or type is answered. Speak to interrupt.",
+      false: "What you say is written down, and interrupts.",
+    },
+    push: {
+      null: "Hold the button or the space bar while you speak.",
+      true: "Hold the button or the space bar while you speak. It interrupts, too.",
+      false: "Hold the button or the space bar while you speak. It is written down.",
+    },
+  },
+};
+
+/** For those who cannot see what was struck through. */
+export const TRANSCRIPT = { interrupted: "(interrupted)", unheard: "(interrupted here; not heard:)" };
+
+export const DEVICES = {
+  microphone: "Microphone",
+  speaker: "Loudspeaker",
+  system: "System's choice",
+  unnamed: "Names are told once the microphone is allowed.",
+  unrouted: "In this browser the system chooses the loudspeaker.",
+  moved: (label) => `“${label}” took its place. There are others under Devices.`,
+};
+
+export const SHELF = {
+  ready: "Ready",
+  unloaded: "To be loaded",
+  hints: { loading: "loading", failed: "failed", suggested: "suggested" },
+  none: "No model is offered here.",
+  load: "Load",
+  download: "Download and load",
+  again: "Try again",
+  terms: "terms to accept",
+  parameters: (count) => `${count}\u00a0parameters`,
+  memory: (gigabytes) => `${gigabytes}\u00a0GB\u00a0of\u00a0memory`,
+  progress: (done, total, unit) => `${done} of ${total}\u00a0${unit}`,
+  suits: (title) => `${title} suits this computer: it needs no GPU.`,
+  /** Why a model cannot speak, by its state. */
+  obstacles: {
+    loading: (title) => `${title} is being loaded …`,
+    failed: (title) => `${title} could not be loaded.`,
+    unloaded: (title) => `${title} is not loaded yet.`,
+  },
+};
+
+/** The stages between the click and the first sound, in their order. */
+export const STAGES = {
+  connect: { label: "Connect", hint: "offer, answer and media path, when there was no call yet" },
+  reply: { label: "Reply", hint: "the chat endpoint's first words, when what was said is answered" },
+  queue: { label: "Queue", hint: "waiting for the engine to take the sentence" },
+  prompt: { label: "Prompt", hint: "text to tokens" },
+  chunk: { label: "First chunk", hint: "the model's first frames, made into sound" },
+  track: { label: "Track", hint: "encoding, until the first packet leaves" },
+  network: { label: "Network", hint: "the request there and the sound back" },
+  browser: { label: "Browser", hint: "the jitter buffer, until sound is rendered" },
+  onset: { label: "Onset", hint: "the silence with which the voice itself begins, and what no other stage accounts for" },
+};
+
+export const DASHBOARD = {};
+
+export const CROWD = {};
+
+/** What can go wrong, by cause, and what to do then. @type {Record<string, {title: string, advice: string}>} */
+export const TROUBLES = {
+  unreachable: {
+    title: "The server does not answer",
+    advice: "It may be starting or stopped. Check that it runs, then press Speak again.",
+  },
+  busy: {
+    title: "The server is busy",
+    advice: "All places are taken. Try again in a few seconds.",
+  },
+  too_many_calls: {
+    title: "The server is busy",
+    advice: "All places are taken. Try again in a few seconds.",
+  },
+  media_lost: {
+    title: "The server is starting",
+    advice: "Press Speak again in a few seconds.",
+  },
+  model_not_found: {
+    title: "This model is not loaded",
+    advice: "Choose another model from the list.",
+  },
+  model_loading: {
+    title: "This model is still being loaded",
+    advice: "Press Speak again in a few seconds.",
+  },
+  model_failed: {
+    title: "This model could not be loaded",
+    advice: "Choose another model from the list.",
+  },
+  voice_not_found: {
+    title: "This model has no such voice",
+    advice: "Choose another voice from the list.",
+  },
+  udp_blocked: {
+    title: "No path for sound",
+    advice: "The server answers, but its sound cannot get through: this network seems to block UDP. Try without a VPN, or on another network.",
+  },
+  connection_lost: {
+    title: "The connection was lost",
+    advice: "Press Talk or Speak to connect again.",
+  },
+  engine_lost: {
+    title: "The speech engine is restarting",
+    advice: "Press Speak again in a few seconds.",
+  },
+  engine_error: {
+    title: "This sentence could not be spoken",
+    advice: "The engine reported an error. Try again, or change the text.",
+  },
+  invalid_request: {
+    title: "This text cannot be spoken",
+    advice: "Change the text and try again.",
+  },
+  no_text: {
+    title: "Nothing to say yet",
+    advice: "Type a sentence first.",
+  },
+  too_long: {
+    title: "This text is too long to send",
+    advice: "Speak it in shorter parts.",
+  },
+  sound_blocked: {
+    title: "The browser holds the sound back",
+    advice: "It wants a tap first.",
+  },
+  sound_interrupted: {
+    title: "Something else took the sound",
+    advice: "A phone call, perhaps. Tap when it is over.",
+  },
+  speaker_gone: {
+    title: "This loudspeaker cannot be used",
+    advice: "It may be switched off. Choose another one under Devices.",
+  },
+  reply_failed: {
+    title: "No reply came",
+    advice: "The chat endpoint gave none. Say it again, or look at the server's settings.",
+  },
+  mic_blocked: {
+    title: "The microphone is blocked",
+    advice: "Allow it for this page, beside the address, then press Talk again.",
+  },
+  mic_dismissed: {
+    title: "The question about the microphone was closed",
+    advice: "Press Talk again, and choose Allow.",
+  },
+  mic_system: {
+    title: "The system keeps the microphone from the browser",
+    advice: "Allow it in the system's privacy settings, then press Talk again.",
+  },
+  mic_missing: {
+    title: "No microphone was found",
+    advice: "Plug one in or switch it on, then press Talk again.",
+  },
+  mic_busy: {
+    title: "The microphone cannot be opened",
+    advice: "Another program may be using it. Close that one, then press Talk again.",
+  },
+  mic_gone: {
+    title: "The chosen microphone cannot be used",
+    advice: "It may be switched off. Choose another one under Devices, then press Talk again.",
+  },
+  mic_insecure: {
+    title: "No microphone on this address",
+    advice: "Browsers give it only to pages on https, or on this very computer: open http://localhost, or put https before the server.",
+  },
+  mic_lost: {
+    title: "The microphone was unplugged",
+    advice: "There is no other one. Plug one in, then press Talk to go on.",
+  },
+  mic_moved: {
+    title: "The microphone was unplugged",
+    advice: "Another one took its place.",
+  },
+  mic_muted: {
+    title: "The microphone is muted",
+    advice: "By its switch, the system or a phone call. Switch it on; after a call, tap anywhere.",
+  },
+  unsupported: {
+    title: "This browser cannot play the sound",
+    advice: "The page needs WebRTC and Web Audio. A current Chrome, Firefox, Edge or Safari has both.",
+  },
+};
+
+export const OTHER_TROUBLE = { title: "Something went wrong", advice: "Press Speak to try again." };
+
+/** What the server says, and how long it would wait. */
+export const againIn = (words, seconds) => `${words} Try again in about ${seconds} s.`;
