@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from voxrtc.chat.media_client import CallRefused
-from voxrtc.messages.media import Answer, Offer
+from voxrtc.messages.media import Answer, MediaStats, Offer
 
 
 class EchoMedia:
@@ -44,3 +44,8 @@ class EchoMedia:
             raise self.refusal
         self.said.append(text)
         self.sockets[call](text)
+
+    async def stats(self) -> MediaStats:
+        if self.refusal:
+            raise self.refusal
+        return MediaStats(call="stats", peers=len(self.calls), calls=len(self.calls), underruns=0, tasks=1)

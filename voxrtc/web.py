@@ -133,7 +133,7 @@ def _keeper(settings: Settings, engines: Fleet, cards: dict[str, Card], media: M
 
     async def talking() -> list[str]:
         try:
-            return (await media.stats()).models
+            return (await media.stats()).talking
         except CallRefused:  # the media process is not there, so nobody talks
             return []
 

@@ -17,6 +17,7 @@ from voxrtc.chat.choice import choose
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
+from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.messages.engine import Cancel, Generate, ModelInfo, Playout
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS
@@ -37,10 +38,10 @@ class Stage:
         self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
         self.tone, self.engines = self.tones[0], tones(*self.tones)
         self.over = False
-        self.hearing = Hearing()
+        self.hearing, self.tally = Hearing(), Tally()
         choice = choose(self.engines.known, None, None)
         self.session = Session(
-            self.engines, self.hearing, loudness, choice, TurnSettings(), replier, Manner("Be brief."), self._end
+            self.engines, self.hearing, loudness, choice, TurnSettings(), replier, Manner("Be brief."), self.tally, self._end
         )
         time = Time()
         self.track = PlayoutTrack(self.session, time, time.sleep)

@@ -68,7 +68,7 @@ async def test_the_stages_of_the_first_sound_add_up() -> None:
     async with Stage() as stage:
         stage.say("one")
         timing = await stage.event("voxrtc.timing")
-    stages = [timing[name] for name in ("reply", "queue", "prompt", "first_frame", "first_chunk", "track")]
+    stages = [timing[name] for name in ("token", "clause", "queue", "prompt", "first_frame", "first_chunk", "track")]
     assert sum(stages) == pytest.approx(timing["total"], abs=0.1)
     assert min(stages) >= 0
 

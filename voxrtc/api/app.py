@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from fastapi import FastAPI
 
-from voxrtc.api import errors, health, loading, models, realtime, socket, speech, stats
+from voxrtc.api import errors, health, live, loading, models, realtime, socket, speech, stats
+from voxrtc.api.feed import Feed, Source
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import Keeper
@@ -23,9 +25,13 @@ def build_app(
     errors.install(app)
     for routes in (speech, models, health):
         app.include_router(routes.router(engines))
-    if keeper:
-        app.include_router(loading.router(loading.Shelf(engines, keeper, suggested)))
     app.include_router(realtime.router(media))
     app.include_router(socket.router(media))
     app.include_router(stats.router(engines, media))
+    sources = {"stats": Source(partial(stats.live_stats, engines, media))}
+    if keeper:
+        shelf = loading.Shelf(engines, keeper, suggested)
+        app.include_router(loading.router(shelf))
+        sources["models"] = Source(shelf.shown, every=2)
+    app.include_router(live.router(Feed(sources)))
     return app

@@ -1,14 +1,18 @@
-"""`GET /v1/voxrtc/stats`: what engines, by model, and media process count, for dashboards and tests."""
+"""What engines, by model, and media process count: `GET /v1/voxrtc/stats`, and for who looks on live."""
 
 from __future__ import annotations
 
+import time
+import zlib
 from typing import Any
 
 import msgspec
 from fastapi import APIRouter
 
-from voxrtc.chat.media_client import MediaClient
+from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
+from voxrtc.messages.engine import Stats
 
 
 def router(engines: Fleet, media: MediaClient) -> APIRouter:
@@ -17,6 +21,36 @@ def router(engines: Fleet, media: MediaClient) -> APIRouter:
 
     @routes.get("/v1/voxrtc/stats")
     async def stats() -> dict[str, Any]:
-        return {"engines": msgspec.to_builtins(await engines.stats()), "media": msgspec.to_builtins(await media.stats())}
+        return {"engines": _shown(await engines.stats()), "media": msgspec.to_builtins(await media.stats())}
 
     return routes
+
+
+async def live_stats(engines: Fleet, media: MediaClient) -> dict[str, Any]:
+    """The same and when, with no engines while none is ready, and no media process (None) while it is not there."""
+    try:
+        counted = _shown(await engines.stats())
+    except EngineLost:
+        counted = {}
+    try:
+        peers = msgspec.to_builtins(await media.stats())
+    except CallRefused:
+        peers = None
+    return {"at": time.time(), "engines": counted, "media": peers}
+
+
+def _shown(engines: dict[str, Stats]) -> dict[str, Any]:
+    """For all eyes: nobody is to be known by the name of a stream. Who began one knows its name, and so its mark."""
+    shown: dict[str, Any] = msgspec.to_builtins(engines)
+    for counted in shown.values():
+        for stream in counted["streams"]:
+            stream["stream"] = mark(stream["stream"])
+    return shown
+
+
+def mark(stream: str) -> str:
+    """A stream's mark for all eyes: CRC-32 of the name of the response that it is a piece of, in hexadecimal.
+
+    A name has 80 random bits, so 32 bits of it tell nothing of the others.
+    """
+    return f"{zlib.crc32(stream.partition('.')[0].encode()):08x}"

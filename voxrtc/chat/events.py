@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from voxrtc.chat.session_settings import ReplySettings, SessionSettings
+from voxrtc.messages.media import Network
 
 MAX_EVENT = 1 << 16  # bytes; what our SDP answer declares as the largest message (RFC 8841)
 
@@ -103,10 +104,17 @@ class InputClear(ClientEvent, frozen=True, tag="input_audio_buffer.clear"):
 
 
 class Ping(ClientEvent, frozen=True, tag="voxrtc.ping"):
-    """`id` and `t` come back as they are, so that the client can measure the way there and back."""
+    """`id` and `t` come back as they are, with our clock, so that the client can measure the way there and back, and how far
+    its clock is from ours."""
 
     id: str | None = None
     t: float | None = None
+
+
+class Measured(ClientEvent, frozen=True, tag="voxrtc.network"):
+    """How the client's network does: `network` has the fields of `messages.media.Network`."""
+
+    network: Network
 
 
 class Pong(ClientEvent, frozen=True, tag="voxrtc.pong"):
@@ -127,6 +135,7 @@ AnyClientEvent = (
     | OutputClear
     | Ping
     | Pong
+    | Measured
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -69,6 +70,7 @@ class InputBuffer:
         self._perhaps = False  # the open turn may be none
         self._at = 0.0  # where it begins
         self._given = self._speech = 0  # bytes of it that the transcriber has, and up to the end of its last speech
+        self._voiced = time.monotonic()  # when speech was heard last
         self.configure(settings)
 
     def configure(self, settings: TurnSettings | None) -> None:
@@ -92,7 +94,7 @@ class InputBuffer:
             return
         happened = self._turns.hear(begin, self._now, self._detect(block))
         if self._turns.speaking:
-            self._speech = self._given
+            self._speech, self._voiced = self._given, time.monotonic()
         match happened:
             case Started(at=at):
                 self._start(at)
@@ -147,6 +149,11 @@ class InputBuffer:
             self._perhaps = False
             self._listener.resume()
         self._turn = None
+
+    @property
+    def speech_end(self) -> float:
+        """When speech was last heard; now, where the client says when a turn is over."""
+        return self._voiced if self._turns else time.monotonic()
 
     def describe(self, answered: bool) -> dict[str, Any]:
         """The `audio.input` of a session object. `answered`: there is somebody who could."""

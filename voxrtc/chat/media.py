@@ -27,6 +27,7 @@ from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.session_settings import SessionSettings
 from voxrtc.chat.socket import Socket
+from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
@@ -72,6 +73,7 @@ class MediaServer:
         self._configuration = ice.configuration(settings.stun)
         self._peers: dict[str, Peer | Socket] = {}  # by call
         self._sessions: dict[str, Session] = {}
+        self._tally = Tally()
         self._calls = 0
         self._underruns = 0  # of calls that are over
 
@@ -90,20 +92,25 @@ class MediaServer:
                     await peer.close()
                 return HungUp(call=request.call, known=peer is not None)
             case GetMediaStats():
-                connected = sum(peer.state == "connected" for peer in self._peers.values())
-                underruns = self._underruns + sum(peer.track.underruns for peer in self._peers.values())
-                return MediaStats(
-                    call=request.call,
-                    peers=connected,
-                    calls=self._calls,
-                    underruns=underruns,
-                    tasks=len(asyncio.all_tasks()),
-                    models=sorted({session.model for session in self._sessions.values()}),
-                )
+                return self._stats(request.call)
 
     async def close(self) -> None:
         """Hang up every call."""
         await asyncio.gather(*(peer.close() for peer in list(self._peers.values())))
+
+    def _stats(self, call: str) -> MediaStats:
+        connected = [call for call, peer in self._peers.items() if peer.state == "connected"]
+        networks = (self._sessions[call].network for call in connected)
+        return MediaStats(
+            call=call,
+            peers=len(connected),
+            calls=self._calls,
+            underruns=self._underruns + sum(peer.track.underruns for peer in self._peers.values()),
+            tasks=len(asyncio.all_tasks()),
+            models=self._tally.spoke(),
+            networks=[network for network in networks if network],
+            talking=sorted({session.model for session in self._sessions.values()}),
+        )
 
     async def _begin(self, request: Offer | Open, tell: Callable[[MediaReply], None]) -> Answer | Opened | Refused:
         def refused(status: int, code: str, message: str) -> Refused:
@@ -146,7 +153,7 @@ class MediaServer:
     def _session(self, call: str, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
         manner = Manner(self._instructions).updated(wanted, "session")
         turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, call)
-        session = Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, over)
+        session = Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, self._tally, over)
         self._sessions[call] = session
         return session
 

@@ -16,6 +16,7 @@ from voxrtc.chat.events import EventError
 from voxrtc.chat.outputs import Outputs
 from voxrtc.chat.reply import Delta, Part, ReplyCut, ReplyFailed, ToolCall
 from voxrtc.chat.sent_track import AnyTrack, AnyUtterance
+from voxrtc.chat.stages import Marks
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Chunk, Generate, Playout, Queued, Timing
@@ -36,14 +37,16 @@ class Response:
         self,
         send: Callable[[str], None],
         request: Generate,
+        marks: Marks,
         parts: AsyncGenerator[Part, None],
         outputs: Outputs,
         metadata: dict[str, str] | None,
     ) -> None:
-        self.id = request.stream
+        self.id, self.model = request.stream, request.model
         self.timing: Timing | None = None
         self.outputs = outputs
         self._send, self._request, self._parts, self._metadata = send, request, parts, metadata
+        self._marks = marks
         self.heard = 0  # characters, as far as `passed` has seen
         self._stream = ""  # of the engine, that makes the present piece
         self._before = (0.0, 0)  # seconds of sound and characters of text before that
@@ -91,24 +94,10 @@ class Response:
             self._task.cancel()
         self._conclude("cancelled", {"type": "cancelled", "reason": reason})
 
-    def stages(self, sent: float) -> dict[str, float]:
-        """`voxrtc.timing`: milliseconds of each stage up to the first sample `sent`; they add up to `total`.
-
-        `reply` is waiting for the first words; `queue` all waiting for the engine, before and after the prompt; `track` the
-        way from the engine to here, encoding, and the wait for the next packet's turn.
-        """
+    def stages(self, sent: float) -> dict[str, float | None]:
+        """Where the time went until its first sample was `sent`: `Marks.told`."""
         assert self.timing
-        t, asked = self.timing, self._request.accepted
-        seconds = {
-            "reply": t.accepted - asked,
-            "queue": t.received - t.accepted + t.first_step - t.prompt_ready,
-            "prompt": t.prompt_ready - t.received,
-            "first_frame": t.first_frame - t.first_step,
-            "first_chunk": t.first_chunk - t.first_frame,
-            "track": sent - t.first_chunk,
-            "total": sent - asked,
-        }
-        return {stage: round(1000 * each, 2) for stage, each in seconds.items()}
+        return self._marks.told(self.timing, sent)
 
     async def _speak(self, engines: Fleet, track: AnyTrack) -> None:
         async with aclosing(self._parts) as parts:
@@ -160,7 +149,13 @@ class Response:
         self._stream = self.id if first else f"{self.id}.{self._before[1]}"
         priority = self._request.priority or not first
         return msgspec.structs.replace(
-            self._request, stream=self._stream, text=text, accepted=time.monotonic(), priority=priority, final=final
+            self._request,
+            stream=self._stream,
+            text=text,
+            accepted=time.monotonic(),
+            priority=priority,
+            continues=not first,
+            final=final,
         )
 
     async def _say(self, request: Generate, engines: Fleet, track: AnyTrack) -> None:

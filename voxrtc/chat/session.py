@@ -27,9 +27,12 @@ from voxrtc.chat.reply import Replier
 from voxrtc.chat.response import Response
 from voxrtc.chat.session_settings import Format, SessionSettings
 from voxrtc.chat.speaking import Line, Speaking
+from voxrtc.chat.stages import Marks, Turn
+from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Generate
+from voxrtc.messages.media import Network
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
 
@@ -53,15 +56,18 @@ class Session:
         turns: TurnSettings | None,
         replier: Replier | None,
         manner: Manner,
+        tally: Tally,
         over: Callable[[], None],
     ) -> None:
         self._engines, self._choice, self._over = engines, choice, over
         self._replier, self._manner = replier, manner
         self._input = InputBuffer(self, transcriber, detect, turns)
-        self.speaking = Speaking(engines, lambda: self.line, self.tell)
+        self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
         self._conversation = Conversation()
         self._appended = Blocks(Format())  # by `input_audio_buffer.append`
         self.output_format = Format()  # of the sound in `response.output_audio.delta`
+        self.network: Network | None = None  # as the client measured it last
+        self._turn: Turn | None = None  # the last one said, until it is answered
         self._id = events.new_id("sess")
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -128,6 +134,7 @@ class Session:
         self.line.send(events.event(type, **fields))
 
     def committed(self, id: str) -> None:
+        self._turn = Turn(self._input.speech_end, time.monotonic())
         item = items.Message(id, "user", [items.Heard()])
         previous = self._conversation.add(item)
         self.tell("input_audio_buffer.committed", previous_item_id=previous, item_id=id)
@@ -186,7 +193,9 @@ class Session:
                 self._appended.rest()
                 self._input.clear()
             case events.Ping():
-                self.tell("voxrtc.pong", id=event.id, t=event.t)
+                self.tell("voxrtc.pong", id=event.id, t=event.t, server_time=1000 * time.monotonic())
+            case events.Measured(network=network):
+                self.network = network
             case events.Pong():
                 pass  # that it came in was its message
 
@@ -202,6 +211,7 @@ class Session:
 
     def _create(self, event: events.ItemCreate) -> None:
         item = items.read(event.item, "item")
+        self._turn = None  # what is asked for next answers this, too
         if isinstance(item, items.FunctionOutput) and not self._conversation.called(item.call_id):
             message = f"There was no call {item.call_id[:64]!r} in the conversation."
             raise EventError("invalid_tool_call_id", message, "item.call_id")
@@ -237,10 +247,13 @@ class Session:
             voice=choice.voice,
             priority=self.speaking.priority,
         )
-        parts = answer(wish.input, self._conversation, self._replier, manner, runs=self._engines.runs(choice.model))
+        turn, self._turn = self._turn, None
+        marks = Marks(request.accepted, turn if wish.input is None else None)
+        runs = self._engines.runs(choice.model)
+        parts = answer(wish.input, self._conversation, self._replier, manner, marks, runs)
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
-        self.speaking.start(Response(self.line.send, request, parts, outputs, wish.metadata))
+        self.speaking.start(Response(self.line.send, request, marks, parts, outputs, wish.metadata))
 
     def _settings(self) -> dict[str, Any]:
         return {

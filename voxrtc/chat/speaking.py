@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from voxrtc.chat.events import EventError
 from voxrtc.chat.response import Response
 from voxrtc.chat.sent_track import AnyTrack
+from voxrtc.chat.tally import Tally
 from voxrtc.engine.fleet import Fleet
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import RATE
@@ -31,9 +32,9 @@ class Line(Protocol):
 class Speaking:
     """At most one response is generated at a time. It is the track's `PlayoutListener`. Nothing here waits."""
 
-    def __init__(self, engines: Fleet, line: Callable[[], Line], tell: Callable[..., None]) -> None:
+    def __init__(self, engines: Fleet, line: Callable[[], Line], tell: Callable[..., None], tally: Tally) -> None:
         """`tell` sends a server event, of a type and fields."""
-        self._engines, self._line, self._tell = engines, line, tell
+        self._engines, self._line, self._tell, self._tally = engines, line, tell, tally
         self._active: Response | None = None  # being generated
         self._broke_in = False  # since the last response: the next one is a reply to that
         self._heard: dict[str, Response] = {}  # being generated or still to be played out, by stream
@@ -133,7 +134,9 @@ class Speaking:
     def started(self, clock: Clock) -> None:
         self._tell_paced("output_audio_buffer.started", response_id=clock.stream)
         if (response := self._heard.get(clock.stream)) and response.timing:
-            self._tell("voxrtc.timing", response_id=clock.stream, **response.stages(time.monotonic()))
+            stages = response.stages(time.monotonic())
+            self._tell("voxrtc.timing", response_id=clock.stream, **stages)
+            self._tally.began(response.model, stages)
 
     def progress(self, clock: Clock) -> None:
         if (response := self._heard.get(clock.stream)) and response.passed(clock):
@@ -156,6 +159,7 @@ class Speaking:
 
     def _played(self, clock: Clock, cut: bool = False) -> None:
         if response := self._heard.pop(clock.stream, None):
+            self._tally.ended(response.model, clock.underruns)
             response.outputs.cut(clock.played)
             self._tell_heard(response, response.outputs.voiced.characters(clock.played))
             if cut and (item_id := response.outputs.said):

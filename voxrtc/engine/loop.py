@@ -26,7 +26,7 @@ from voxrtc.engine.door import Door, Stays
 from voxrtc.engine.prompts import Prompts
 from voxrtc.engine.running import Running
 from voxrtc.engine.scheduler import Policy, StepPlan, playout
-from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, machine, stats, view
+from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, Landed, machine, stats, view
 from voxrtc.engine.stream import Passage, Piece, State, Stream
 from voxrtc.engine.words import Words
 from voxrtc.engine.worker import Chunk as CodecChunk
@@ -211,8 +211,10 @@ class Engine:
         results, prompt_tokens = flight.step.results(), sum(task.count for task in flight.tasks if task.count > 1)
         sampled = sum(isinstance(result, tuple) for result in results)
         began, self._landed = max(flight.began, self._landed), self.clock()  # a step that lags began when the one before ended
-        self.costs.stepped(self._landed - began, flight.step.seconds[1], len(flight.tasks), sampled, prompt_tokens)
-        self.counters.landed(flight.step.seconds, prompt_tokens, sampled)
+        streams, seconds = len(flight.tasks), self._landed - began
+        landed = Landed(self._landed, seconds, self.costs.step_seconds(streams, prompt_tokens), streams)
+        self.costs.stepped(seconds, flight.step.seconds[1], streams, sampled, prompt_tokens)
+        self.counters.landed(landed, flight.step.seconds, prompt_tokens, sampled)
         for (stream, piece), result in zip(flight.owners, results, strict=True):
             if stream.piece is not piece or piece.complete:
                 continue
@@ -269,6 +271,8 @@ class Engine:
     def _hand_over(self, stream: Stream, piece: Piece, samples: Tensor, final: bool) -> None:
         rate, number = self.worker.model.detokenizer.sample_rate, stream.chunks
         timing = None if number else stream.timing(self.clock())
+        if timing and not stream.request.continues:
+            self.counters.ttfa.observe(timing.first_chunk, timing.first_chunk - timing.accepted)
         stream.state = State.PLAYING
         stream.delivered += len(samples) / rate
         spoken = piece.words.news()

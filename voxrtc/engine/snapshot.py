@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -10,12 +11,14 @@ from voxrtc.engine.door import waiting
 from voxrtc.engine.scheduler import Machine, StreamView
 from voxrtc.engine.stream import State, Stream
 from voxrtc.engine.worker import Worker
-from voxrtc.messages.engine import CostStats, Stats, StreamStats
+from voxrtc.messages.engine import CostStats, Stats, StepStats, StreamStats
+from voxrtc.recent import Recent
 
 MAX_AHEAD = 20.0  # seconds of sound made before its time
 CHUNK_SECONDS = 0.2
 PREFILL_TOKENS = 512
 LATELY = 2000  # frames over which `prompt_share` is a running mean
+SECOND = 1.0  # of steps that are told
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,16 @@ class ChunkSizes:
 
 
 DEFAULT_CHUNKS = ChunkSizes()
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A step that was done `at`."""
+
+    at: float
+    seconds: float
+    expected: float  # seconds
+    streams: int
 
 
 @dataclass
@@ -43,9 +56,12 @@ class Counters:
     model: float = 0.0  # of these, seconds inside the model
     prompt_share: float = 0.0  # prompt tokens run for each frame sampled, of late
     ended: dict[State, int] = field(default_factory=lambda: {State.DONE: 0, State.CANCELLED: 0, State.FAILED: 0})
+    ttfa: Recent = field(default_factory=Recent)
+    lately: deque[Landed] = field(default_factory=lambda: deque(maxlen=32))
 
-    def landed(self, seconds: tuple[float, float], prompt_tokens: int, frames: int) -> None:
+    def landed(self, step: Landed, seconds: tuple[float, float], prompt_tokens: int, frames: int) -> None:
         """A step gave its results."""
+        self.lately.append(step)
         self.steps += 1
         self.frames += frames
         self.model += sum(seconds)
@@ -119,8 +135,24 @@ def stats(call: int, sums: Counters, costs: Costs, streams: Collection[Stream], 
         costs={name: _cost(kind) for name, kind in (("step", costs.step), ("depth", costs.depth), ("codec", costs.codec))},
         kv_pages_used=worker.cache.used,
         kv_pages=worker.cache.pages,
+        slots=worker.slots,
+        ttfa=sums.ttfa.latency(now),
+        lately=_steps(sums.lately, now),
         waiting=waiting(streams),
         streams=[StreamStats(stream=s.id, state=s.state.value, frames=s.frames, slack=s.slack(now)) for s in streams],
+    )
+
+
+def _steps(lately: Collection[Landed], now: float) -> StepStats:
+    steps = [step for step in lately if now - step.at <= SECOND]
+    if not steps:
+        return StepStats()
+    count = len(steps)
+    return StepStats(
+        count=count,
+        streams=round(sum(step.streams for step in steps) / count, 1),
+        ms=round(1000 * sum(step.seconds for step in steps) / count, 2),
+        expected_ms=round(1000 * sum(step.expected for step in steps) / count, 2),
     )
 
 

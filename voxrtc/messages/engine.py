@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from voxrtc.messages import Message
+from voxrtc.recent import Latency
 
 # --- to it -------------------------------------------------------------------------------------------------------------
 
@@ -39,6 +40,8 @@ class Generate(Message):
 
     `priority` is for someone who is in a conversation and broke in: the reply waits before strangers, and a full queue takes
     it still. Who gives it sees to it that one person has one such stream at a time; that bounds them.
+
+    One that `continues` follows upon a stream that its listener hears: its first sound is nobody's first.
     """
 
     stream: str
@@ -48,6 +51,7 @@ class Generate(Message):
     voice: str = "default"
     sampling: Sampling = Sampling()
     priority: bool = False
+    continues: bool = False
     reference: Reference | None = None
     final: bool = True
 
@@ -254,6 +258,16 @@ class CostStats(msgspec.Struct, frozen=True, kw_only=True):
     observed: int  # calls
 
 
+class StepStats(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of the last second: how many, and on average the streams in one, its milliseconds, and what it was expected
+    to cost. Of none there are no averages."""
+
+    count: int = 0
+    streams: float = 0.0
+    ms: float | None = None
+    expected_ms: float | None = None
+
+
 class Stats(Message):
     """The engine's counters since it started, and its present load."""
 
@@ -273,6 +287,9 @@ class Stats(Message):
     overhead: float  # share of its busy time that the engine's thread spent outside the model
     costs: dict[str, CostStats]
     streams: list[StreamStats]
+    slots: int = 0  # streams that can be in at a time; 0: any
+    ttfa: Latency = Latency()  # from a request to its first sound, of late
+    lately: StepStats = StepStats()
 
 
 EngineRequest = Generate | Extend | Cancel | Playout | Watch | Unload | GetUse | GetModels | GetStats

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from voxrtc.messages import Message
+from voxrtc.recent import Latency
 
 
 class Offer(Message):
@@ -86,16 +87,43 @@ class HungUp(Message):
     known: bool
 
 
+class Spoke(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model's responses in calls came to: sums since the process started, and latencies of late.
+
+    `ttfa` is from the request for a response to its first sample sent, `turn` from the end of a person's speech to that.
+    """
+
+    responses: int
+    underruns: int
+    ttfa: Latency
+    turn: Latency
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """What a browser says of its network, of about the last second. Shares are of what was due."""
+
+    rtt_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None
+    jitter_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None
+    loss: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # share of packets
+    concealed: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # share of samples that were made up
+    buffer_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None  # that sound waits in the jitter buffer
+
+
 class MediaStats(Message):
-    """Peers that are connected, the models that conversations go on with and tasks of asyncio's that there are now, and sums
-    over all peers since the process started."""
+    """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
+
+    `talking` are the models that conversations go on with; `networks` are those of connected peers that told, in no order
+    that says whose.
+    """
 
     call: str
     peers: int
     calls: int
     underruns: int
     tasks: int
-    models: list[str] = msgspec.field(default_factory=list)
+    models: dict[str, Spoke] = msgspec.field(default_factory=dict)
+    networks: list[Network] = msgspec.field(default_factory=list)
+    talking: list[str] = msgspec.field(default_factory=list)
 
 
 MediaRequest = Offer | Open | ClientEvent | HangUp | GetMediaStats
