@@ -7,7 +7,7 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-fast soak interruptions test-cuda test-parity golden bench lint clean
+.PHONY: run test test-fast soak interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
 
 run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
@@ -45,6 +45,16 @@ golden: $(PARITY)/.installed
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m voxrtc.bench rtc --peers 6
+
+# What our media process costs, and fastrtc's server; that wants an older Gradio, hence an environment of its own
+FASTRTC := .venv-fastrtc
+bench-fastrtc: $(VENV)/.installed-dev $(FASTRTC)/.installed
+	$(BIN)/python -m voxrtc.bench fastrtc --python $(FASTRTC)/bin/python
+
+$(FASTRTC)/.installed: requirements-fastrtc.txt
+	$(PYTHON) -m venv $(FASTRTC)
+	$(FASTRTC)/bin/python -m pip install -q -r requirements-fastrtc.txt
+	touch $@
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -96,4 +106,4 @@ $(PARITY)/.installed: $(VENV)/.installed requirements-parity.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(PARITY) $(CLIENTS)/node_modules build
+	rm -rf $(VENV) $(PARITY) $(FASTRTC) $(CLIENTS)/node_modules build

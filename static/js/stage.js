@@ -16,6 +16,7 @@ export function isBusy(talker) {
  */
 export function drawStage(part, talker, obstacle) {
   write(part("state"), words(talker, obstacle));
+  write(part("news"), news(talker, obstacle));
   drawTalk(part, talker.input, obstacle);
   drawTrouble(part, talker.trouble);
 }
@@ -38,6 +39,13 @@ function words(talker, obstacle) {
   if (talker.voice.place) return TALK.inLine(talker.voice.place);
   if (obstacle && !isBusy(talker)) return obstacle;
   return listening && talker.state === "ready" ? TALK.listening[mode] : TALK.states[talker.state];
+}
+
+/** What a screen reader says aloud: only what the person could not hear from the conversation itself. */
+function news(talker, obstacle) {
+  if (talker.voice.place) return TALK.place(talker.voice.place.position);
+  if (obstacle && !isBusy(talker)) return obstacle;
+  return talker.input.listening ? TALK.listening[talker.input.mode] : "";
 }
 
 function drawTalk(part, { mode, listening, hearing, answers }, obstacle) {

@@ -6,6 +6,7 @@ export const MARKUP = {
     "intro": "Talk to a speech language model, and interrupt it. Or type, and hear it while it is still being made."
   },
   "talk": {
+    "title": "Conversation",
     "off": "Mic off",
     "unlock": "Tap to hear",
     "empty": "What you both say appears here.",
@@ -24,6 +25,7 @@ export const MARKUP = {
     "speaker": "Loudspeaker"
   },
   "speak": {
+    "title": "Word for word",
     "text": "Text to be spoken word for word",
     "examples": "Examples",
     "model": "Model",
@@ -72,8 +74,10 @@ export const TALK = {
   inLine({ position, wait }) {
     const seconds = Math.max(1, Math.round(wait / 1000));
     const time = seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
-    return `${position}${SUFFIXES[ORDINALS.select(position)]} in line, about ${time} …`;
+    return `${TALK.place(position)}, about ${time} …`;
   },
+  /** The same for those who hear the page: no seconds, which change all the time. */
+  place: (position) => `${position}${SUFFIXES[ORDINALS.select(position)]} in line`,
   on: "Talk",
   off: "Mic off",
   hold: "Hold to talk",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-COMMANDS = ("echo", "flow", "goodput", "idle", "microphone", "models", "rtc", "simulate", "soak", "turns")
+COMMANDS = ("echo", "fastrtc", "flow", "goodput", "idle", "microphone", "models", "rtc", "simulate", "soak", "turns")
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import zmq
 import zmq.asyncio
-from aiortc import RTCPeerConnection, RTCSessionDescription
+from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
 
 from voxrtc.bench import beside
 from voxrtc.bench.baselines.stock_aiortc import StockServer
@@ -142,15 +142,28 @@ def server_process(kind: str, engine: str, address: str, control: Connection) ->
 # --- who listens ---
 
 
+Signal = Callable[[str], Awaitable[str]]  # an SDP offer to a server, for its answer
+
+
+def signal(client: MediaClient, call: str) -> Signal:
+    """To a media process of ours, or who has its face."""
+
+    async def answer(offer: str) -> str:
+        return (await client.answer(Offer(call=call, sdp=offer))).sdp
+
+    return answer
+
+
 class Listener:
     """A peer that writes down when packets come. It decodes nothing: its cost must not be in the way of the server's."""
 
-    def __init__(self, client: MediaClient, number: int) -> None:
-        self._client, self._call = client, f"listener_{number}"
+    def __init__(self, answer: Signal, direction: str = "recvonly") -> None:
+        self._answer = answer
         self._peer = RTCPeerConnection(ice.configuration(""))
         self._channel = self._peer.createDataChannel("oai-events")
-        receiver = self._peer.addTransceiver("audio", direction="recvonly").receiver
-        receiver._handle_rtp_packet = self._packet  # type: ignore[method-assign]
+        transceiver = self._peer.addTransceiver("audio", direction=direction)
+        transceiver.receiver._handle_rtp_packet = self._packet  # type: ignore[method-assign]
+        self.sender = transceiver.sender
         self._first = asyncio.Event()
         self.arrivals: list[float] = []
 
@@ -160,8 +173,8 @@ class Listener:
         self._channel.on("open", opened.set)
         started = time.monotonic()
         await self._peer.setLocalDescription(await self._peer.createOffer())
-        answer = await self._client.answer(Offer(call=self._call, sdp=self._peer.localDescription.sdp))
-        await self._peer.setRemoteDescription(RTCSessionDescription(answer.sdp, "answer"))
+        answer = await self._answer(self._peer.localDescription.sdp)
+        await self._peer.setRemoteDescription(RTCSessionDescription(answer, "answer"))
         await self._first.wait()
         await opened.wait()
         return self.arrivals[0] - started
@@ -197,9 +210,22 @@ async def listen(address: str, peers: int, seconds: float, control: Connection) 
     ice.prepare(loopback=True)
     client = MediaClient(address)
     await client.ready()
-    listeners = [Listener(client, number) for number in range(peers)]
     await engine_known(client)
+    await attend([Listener(signal(client, f"listener_{number}")) for number in range(peers)], seconds, control)
+    await client.close()
+
+
+async def attend(
+    listeners: Sequence[Listener],
+    seconds: float,
+    control: Connection,
+    microphone: Callable[[], MediaStreamTrack] | None = None,
+) -> None:
+    """See `listen`. With a `microphone` they talk, too, from when all are there."""
     first = [await listener.connect() for listener in listeners]
+    if microphone:
+        for listener in listeners:
+            listener.sender.replaceTrack(microphone())
     for listener in listeners:
         listener.ask()
     await asyncio.sleep(SETTLE)
@@ -210,7 +236,6 @@ async def listen(address: str, peers: int, seconds: float, control: Connection) 
     gaps = [float(gap) for listener in listeners for gap in np.diff(listener.arrivals)]
     control.send((first, gaps))
     await asyncio.gather(*(listener.close() for listener in listeners))
-    await client.close()
 
 
 def listener_process(address: str, peers: int, seconds: float, control: Connection) -> None:
@@ -241,16 +266,21 @@ def served(kind: str, listeners: Callable[..., None], *arguments: object) -> Ite
 def run(kind: str, peers: int, seconds: float) -> Result:
     """One run, in processes of its own."""
     with served(kind, listener_process, peers, seconds) as (server, ears):
-        await_reply(ears, 30 + peers)
-        before = cpu(server)
-        first, gaps = await_reply(ears, seconds + 30)
-        used, delivered = cpu(server) - before, (len(gaps) + peers) * FRAME_SECONDS
-        return Result(
-            cpu_ms_per_peer_second=1000 * used / delivered,
-            delivered=delivered / (peers * seconds),
-            p99_gap_ms=1000 * float(np.percentile(gaps, 99)),
-            first_packet_ms=1000 * statistics.median(first),
-        )
+        return measured(ears, lambda: cpu(server), peers, seconds)
+
+
+def measured(ears: Connection, used: Callable[[], float], peers: int, seconds: float) -> Result:
+    """What `attend` tells at the other end of `ears`, of a server that has `used` so many CPU seconds."""
+    await_reply(ears, 30 + peers)
+    before = used()
+    first, gaps = await_reply(ears, seconds + 30)
+    spent, delivered = used() - before, (len(gaps) + peers) * FRAME_SECONDS
+    return Result(
+        cpu_ms_per_peer_second=1000 * spent / delivered,
+        delivered=delivered / (peers * seconds),
+        p99_gap_ms=1000 * float(np.percentile(gaps, 99)),
+        first_packet_ms=1000 * statistics.median(first),
+    )
 
 
 def await_reply(control: Connection, seconds: float) -> Any:

@@ -20,7 +20,7 @@ from voxrtc.ui.markup import markup
 STATIC = ROOT / "static"
 PREFIX = "/voxrtc"  # never /static, which would hide Gradio's own files
 
-STYLES = ("page", "shelf", "dashboard", "crowd")  # the later ones build on the first
+STYLES = ("tokens", "page", "controls", "talk", "speak", "shelf", "dashboard", "crowd")  # later ones build on those before
 _LINK = '<link rel="{rel}" href="voxrtc/{path}">'
 HEAD = "\n".join(
     [_LINK.format(rel="stylesheet", path=f"css/{name}.css") for name in STYLES]
