@@ -5,10 +5,11 @@ import { EMPTY } from "./journey.js";
  * @param {Element} list an `ol`
  * @param {Element} total where the sum goes
  * @param {ReturnType<typeof import("./journey.js").split>} journey null before the first utterance
+ * @param {number} [whole] ms that are as wide as the picture
  */
-export function drawWaterfall(list, total, journey) {
+export function drawWaterfall(list, total, journey, whole = journey?.total ?? 1) {
   total.textContent = journey ? figure(journey.total) : "–";
-  list.replaceChildren(...(journey?.stages ?? EMPTY).map((stage) => row(stage, journey?.total ?? 1)));
+  list.replaceChildren(...(journey?.stages ?? EMPTY).map((stage) => row(stage, whole)));
 }
 
 function row({ name, label, hint, start, ms }, total) {
@@ -28,7 +29,7 @@ function percent(ms, total) {
 }
 
 /** Milliseconds for people. */
-function figure(ms) {
+export function figure(ms) {
   if (Number.isNaN(ms)) return "–";
   return ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms).toLocaleString("en")} ms`;
 }
