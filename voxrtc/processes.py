@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from voxrtc.cards import Card
-from voxrtc.settings import Settings
+from voxrtc.settings import HUB_TOKENS, Settings
 from voxrtc.supervisor import Child, Supervisor
 
 
@@ -22,7 +22,7 @@ class EngineProcesses:
         arguments = ["-m", "voxrtc.engine.process", "--listen", self._addresses[model]]
         if any(map(self.runs, self._cards)):
             arguments.append("--beside-others")
-        environment = {**self._settings.environment(), "VOXRTC_MODEL": model}
+        environment = {**self._settings.environment(*HUB_TOKENS), "VOXRTC_MODEL": model}
         if cache and not self._settings.kv_memory:
             environment["VOXRTC_KV_MEMORY"] = f"{cache:.6f}"
         self._supervisor.start(Child(_name(model), arguments, environment, worth_restarting))

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# Of all processes only those that need one have it; see `Settings.environment`
+HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+SECRETS = ("VOXRTC_CHAT_KEY", "VOXRTC_TURN_KEY", *HUB_TOKENS)
+
+
+def on_a_space() -> bool:
+    """Whether this is a Hugging Face Space."""
+    return bool(os.environ.get("SPACE_ID"))
 
 
 class Settings(BaseSettings):
@@ -50,8 +60,8 @@ class Settings(BaseSettings):
         "", description="chat endpoint (OpenAI's API, up to /v1) that answers what people say; by default --chat-local does"
     )
     chat_model: str = Field("", description="the model to ask there")
-    chat_key: str = Field(
-        "", description="its key; better from the environment, where other users of this machine do not see it"
+    chat_key: SecretStr = Field(
+        SecretStr(""), description="its key; better from the environment, where other users of this machine do not see it"
     )
     chat_local: str = Field(
         "smollm2-135m",
@@ -63,6 +73,21 @@ class Settings(BaseSettings):
     )
     stun: str = Field(
         "", description="STUN url for peers beyond this machine's network; none by default: a silent one costs each call 1 s"
+    )
+    turn: str = Field(
+        "",
+        description="relay for browsers that no UDP reaches: huggingface, cloudflare, twilio, or addresses of a TURN server "
+        "(turns:turn.example.org:443?transport=tcp), with commas",
+    )
+    turn_user: str = Field("", description="the id of Cloudflare's TURN key, Twilio's account SID, or the TURN server's user")
+    turn_key: SecretStr = Field(
+        SecretStr(""),
+        description="the service's token (huggingface: by default HF_TOKEN), the user's password, or, without a user, the "
+        "TURN server's shared secret; better from the environment",
+    )
+    relay: bool = Field(
+        default_factory=on_a_space,
+        description="this server goes through the relay itself, where it gets no UDP; by default on a Hugging Face Space",
     )
     ice_loopback: bool = Field(False, description="offer peers 127.0.0.1 only: for tests and benches on one machine")
     log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")
@@ -84,7 +109,15 @@ class Settings(BaseSettings):
         """Whether the chat model on this machine answers."""
         return not self.chat_url and self.chat_local != "none"
 
-    def environment(self) -> dict[str, str]:
-        """The settings as the environment of a child process."""
-        fields = self.model_dump(mode="json", exclude={"host", "port"})
-        return {f"VOXRTC_{name.upper()}": str(value) for name, value in fields.items()}
+    @property
+    def turn_secret(self) -> str:
+        """`turn_key`, in clear; Hugging Face knows us by the hub's token, which many have set."""
+        key = self.turn_key.get_secret_value()
+        return os.environ.get("HF_TOKEN", "") if self.turn == "huggingface" and not key else key
+
+    def environment(self, *secrets: str) -> dict[str, str]:
+        """The settings as the environment of a child process, with these of `SECRETS` and without the others."""
+        fields = self.model_dump(mode="json", exclude={"host", "port", "chat_key", "turn_key"})
+        plain = {f"VOXRTC_{name.upper()}": str(value) for name, value in fields.items()}
+        known = {**os.environ, "VOXRTC_CHAT_KEY": self.chat_key.get_secret_value()}
+        return plain | {name: known.get(name, "") if name in secrets else "" for name in SECRETS}

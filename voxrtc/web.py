@@ -29,7 +29,9 @@ from voxrtc.engine.transport import ZmqTransport
 from voxrtc.learned import Learned
 from voxrtc.llm.client import CompletionClient
 from voxrtc.processes import EngineProcesses
-from voxrtc.settings import Settings
+from voxrtc.rtc import turn
+from voxrtc.rtc.turn import Relays
+from voxrtc.settings import HUB_TOKENS, Settings
 from voxrtc.suggestion import Suggestion
 from voxrtc.supervisor import Child, Supervisor
 from voxrtc.ui.page import mount_page
@@ -48,13 +50,14 @@ def main(settings: Settings) -> None:
             read_files(settings.chat_models, settings.chat_local)
         if settings.hearing == "whisper":
             check_installed()
+        relays = Relays(turn.provider(settings.turn, settings.turn_user, settings.turn_secret))
         listener = _listen(settings)
-    except (CardError, NotInstalled, OSError) as wrong:
+    except (CardError, NotInstalled, OSError, ValueError) as wrong:
         sys.exit(str(wrong))
     # uvicorn raises the signal that ended it once more; as an exception it runs the way out past the children.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(settings, models, listener))
+        asyncio.run(_serve(settings, models, listener, relays))
 
 
 def _cards(settings: Settings) -> dict[str, Card]:
@@ -81,13 +84,14 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.socket) -> None:
+async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.socket, relays: Relays) -> None:
     with tempfile.TemporaryDirectory(prefix="voxrtc-") as folder:
         # Numbers, since a model's name need not be one of a file
         addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
         media_address, hearing_address, chat_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing", "chat"))
-        hearing = Child("speech-to-text", ["-m", "voxrtc.asr.process", "--listen", hearing_address], settings.environment())
-        chat_process = Child("chat", ["-m", "voxrtc.llm.process", "--listen", chat_address], settings.environment())
+        from_hub = settings.environment(*HUB_TOKENS)
+        hearing = Child("speech-to-text", ["-m", "voxrtc.asr.process", "--listen", hearing_address], from_hub)
+        chat_process = Child("chat", ["-m", "voxrtc.llm.process", "--listen", chat_address], from_hub)
         children = [_media_process(settings, addresses, hearing_address, chat_address, media_address), hearing]
         async with Supervisor(children) as supervisor:
             processes = EngineProcesses(supervisor, settings, cards, addresses)
@@ -96,7 +100,8 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             keeper = _keeper(settings, engines, cards, media)
             await _load_first(engines, keeper)
             chat = CompletionClient(chat_address)
-            app = _app(engines, media, keeper, replies.router(settings, lambda: chat.progress))
+            who_answers = replies.router(settings, lambda: chat.progress)
+            app = _app(engines, media, keeper, who_answers, relays, settings.relay)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -113,6 +118,7 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             await engines.close()
             await media.close()
             await chat.close()
+            await relays.close()
 
 
 def _media_process(
@@ -122,7 +128,7 @@ def _media_process(
     arguments = ["-m", "voxrtc.chat.media", *engines, "--hearing", hearing_address, "--listen", address]
     if settings.embedded:
         arguments += ["--chat", chat_address]
-    return Child("media", arguments, settings.environment())
+    return Child("media", arguments, settings.environment("VOXRTC_CHAT_KEY"))
 
 
 def _keeper(settings: Settings, engines: Fleet, cards: dict[str, Card], media: MediaClient) -> Keeper:
@@ -149,11 +155,11 @@ async def _load_first(engines: Fleet, keeper: Keeper) -> None:
         await engines.load(engines.default)
 
 
-def _app(engines: Fleet, media: MediaClient, keeper: Keeper, who_answers: APIRouter) -> FastAPI:
+def _app(engines: Fleet, media: MediaClient, keeper: Keeper, who_answers: APIRouter, relays: Relays, relayed: bool) -> FastAPI:
     cards = list(keeper.cards.values())
     suggestion = Suggestion(cards, gpu=bool(keeper.machine.gpu))
     suggestion.look()
-    app = build_app(engines, media, keeper, suggestion.name)
+    app = build_app(engines, media, keeper, suggestion.name, relays, relayed)
     app.include_router(who_answers)
     mount_page(app, [card.info for card in cards])
     return app

@@ -2,6 +2,7 @@
  * One WebRTC call to the server, in the wire contract of OpenAI's Realtime API: an SDP offer by HTTP, sound on one track,
  * events on the data channel `oai-events`. Knows nothing of the page, nor of what is said.
  */
+import { gathered } from "./ice.js";
 import { Trouble } from "./troubles.js";
 
 const CONNECT_WITHIN = 10_000; // ms for the HTTP answer, and again for the media path
@@ -16,10 +17,14 @@ export class Call extends EventTarget {
   #roundTrips = [];
   #over = false;
 
-  /** @param {URL} base where the server's API hangs */
-  constructor(base) {
+  /**
+   * @param {URL} base where the server's API hangs
+   * @param {import("./ice.js").Ice} ice
+   */
+  constructor(base, ice) {
     super();
     this.base = base;
+    this.ice = ice;
     this.location = null;
     this.pc = new RTCPeerConnection();
     // Both ways from the start, though nothing is sent before `talk`: so a microphone that comes later needs no new offer.
@@ -43,12 +48,15 @@ export class Call extends EventTarget {
   }
 
   /**
-   * Connect. The offer leaves at once, without waiting for ICE gathering: the server learns our addresses from our checks.
+   * Connect. The offer leaves at once, without waiting for ICE gathering: the server learns our addresses from our checks,
+   * unless it is behind a relay, which lets nobody through that it was not told of.
    * @param {object} session OpenAI's session object
    * @throws {Trouble}
    */
   async connect(session) {
+    const listed = await this.ice.settle(this.pc);
     await this.pc.setLocalDescription();
+    if (listed) await gathered(this.pc);
     const answer = await this.#offer(this.pc.localDescription.sdp, session);
     if (this.#over) throw new Trouble("connection_lost");
     const begun = this.#begins();

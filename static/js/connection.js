@@ -1,5 +1,6 @@
 /** The way to the server: at most one call, made when it is needed, shared by all who need it, given back when nobody does. */
 import { Call } from "./call.js";
+import { Ice } from "./ice.js";
 import { Trouble } from "./troubles.js";
 
 const IDLE_FOR = 5 * 60_000; // ms without a word before the call is given back to others
@@ -15,6 +16,8 @@ export class Connection extends EventTarget {
   constructor(base) {
     super();
     this.base = base;
+    this.ice = new Ice(base);
+    this.ice.look();
   }
 
   /** Whether events can be sent and sound can come. */
@@ -68,7 +71,7 @@ export class Connection extends EventTarget {
 
   async #dial(session) {
     if (!window.RTCPeerConnection || !window.AudioContext) throw new Trouble("unsupported");
-    const call = (this.call = new Call(this.base));
+    const call = (this.call = new Call(this.base, this.ice));
     this.#told = JSON.stringify(session);
     this.#pass(call, "track");
     this.#pass(call, "message");

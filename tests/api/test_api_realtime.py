@@ -15,7 +15,8 @@ from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import decode, encode
-from voxrtc.messages.media import MediaRequest
+from voxrtc.messages.media import IceServer, MediaRequest
+from voxrtc.rtc.turn import FRESH, Relays
 
 pytestmark = pytest.mark.anyio
 PATH = "/v1/realtime/calls"
@@ -146,3 +147,31 @@ async def _post(media: EchoMedia, body: Any) -> httpx.Response:
     transport = httpx.ASGITransport(build_app(tones(), media))
     async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
         return await client.post(PATH, content=json.dumps(body), headers={"Content-Type": "application/json"})
+
+
+class Relay:
+    """A provider with one TURN server."""
+
+    name = "Relay"
+    server = IceServer(urls=["turns:turn.example.org:443"], username="u", credential="c")
+
+    async def servers(self, _: httpx.AsyncClient) -> list[IceServer]:
+        return [self.server]
+
+
+@pytest.mark.parametrize("relayed", [True, False])
+async def test_pages_get_relays_and_so_does_our_side_where_it_needs_them(relayed: bool, media: EchoMedia) -> None:
+    transport = httpx.ASGITransport(build_app(tones(), media, relays=Relays(Relay()), relayed=relayed))
+    async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
+        answer = await client.get("/v1/voxrtc/ice")
+        await client.post(PATH, **OFFERS["sdp"])
+    assert answer.headers["cache-control"] == "no-store"
+    (server,) = answer.json()["iceServers"]
+    assert server == {"urls": ["turns:turn.example.org:443"], "username": "u", "credential": "c"}
+    assert answer.json()["gather"] is relayed
+    (offer,) = media.calls.values()
+    assert offer.relays == ([Relay.server] if relayed else [])
+
+
+async def test_without_a_relay_there_is_nothing_to_wait_for(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/v1/voxrtc/ice")).json() == {"iceServers": [], "keep": FRESH, "gather": False, "message": ""}

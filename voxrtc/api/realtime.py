@@ -13,6 +13,7 @@ from voxrtc.api.errors import ApiError
 from voxrtc.api.limits import LimitedRoute, too_large
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.messages.media import Offer
+from voxrtc.rtc.turn import Relays
 
 MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
 
@@ -24,8 +25,8 @@ class Call(msgspec.Struct):
     session: dict[str, Any] = {}
 
 
-def router(media: MediaClient) -> APIRouter:
-    """The routes over the media process."""
+def router(media: MediaClient, relays: Relays) -> APIRouter:
+    """The routes over the media process, which goes through these relays itself."""
     routes = APIRouter(prefix="/v1/realtime/calls", tags=["realtime"], route_class=LimitedRoute)
 
     @routes.post("", status_code=201)
@@ -36,7 +37,8 @@ def router(media: MediaClient) -> APIRouter:
         if not call.sdp.strip():
             raise ApiError(400, "invalid_request", "The SDP offer is empty.", "sdp")
         session = {"model": model, **call.session} if model else call.session
-        answer = await media.answer(Offer(call=f"rtc_{uuid.uuid4().hex}", sdp=call.sdp, session=session))
+        offer = Offer(call=f"rtc_{uuid.uuid4().hex}", sdp=call.sdp, session=session, relays=await relays.servers())
+        answer = await media.answer(offer)
         where = f"/v1/realtime/calls/{answer.call}"
         return Response(answer.sdp, 201, {"Location": where}, media_type="application/sdp")
 

@@ -70,7 +70,7 @@ class MediaServer:
         self._engines, self._transcriber, self._replier = engines, transcriber, replier
         self._instructions = settings.instructions
         self._limit = settings.max_peers
-        self._configuration = ice.configuration(settings.stun)
+        self._stun = settings.stun
         self._peers: dict[str, Peer | Socket] = {}  # by call
         self._sessions: dict[str, Session] = {}
         self._tally = Tally()
@@ -138,7 +138,7 @@ class MediaServer:
         """Raises `BadOffer`."""
         guard = EchoGuard()
         session = self._session(offer.call, wanted, choice, guarded(VoiceDetector(), guard))
-        session.line = self._peers[offer.call] = peer = Peer(self._configuration, session)
+        session.line = self._peers[offer.call] = peer = Peer(ice.configuration(self._stun, offer.relays), session)
         peer.track.monitor = guard.played
         self._calls += 1
         return Answer(call=offer.call, sdp=await peer.answer(offer.sdp))
@@ -193,7 +193,7 @@ async def run(
     hearing = HearingClient(hearing_address, settings.transcription)
     chat: ChatEndpoint | EmbeddedReplier | None = None
     if settings.chat_url:
-        chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key)
+        chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key.get_secret_value())
     elif chat_address:
         chat = EmbeddedReplier(CompletionClient(chat_address))
     server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings)

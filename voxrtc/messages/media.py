@@ -10,12 +10,27 @@ from voxrtc.messages import Message
 from voxrtc.recent import Latency
 
 
+class IceServer(msgspec.Struct, frozen=True):
+    """A STUN or TURN server, as `RTCIceServer` of the browsers' API. Its credential is not shown, so that no log has it."""
+
+    urls: list[str]
+    username: str = ""
+    credential: str = ""
+
+    def __repr__(self) -> str:
+        return f"IceServer({', '.join(self.urls)})"
+
+
 class Offer(Message):
-    """A browser's SDP offer and its Realtime session settings (OpenAI's `session` object, decoded)."""
+    """A browser's SDP offer and its Realtime session settings (OpenAI's `session` object, decoded).
+
+    `relays` are the TURN servers that our side goes through, too, where it must.
+    """
 
     call: str
     sdp: str
     session: dict[str, Any] = msgspec.field(default_factory=dict)
+    relays: list[IceServer] = msgspec.field(default_factory=list)
 
 
 class Open(Message):

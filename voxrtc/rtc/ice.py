@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partialmethod
 
 import aioice.ice
 import aiortc.rtcsctptransport
 from aiortc import RTCConfiguration, RTCIceServer
+
+from voxrtc.messages.media import IceServer
 
 # 1280 (the least MTU of IPv6, and of many VPNs) less IPv6, UDP, DTLS and SCTP headers is 1167; aiortc's own 1200
 # makes the data channel stall on such a path.
@@ -16,9 +19,23 @@ STUN_WITHIN = 1.0  # seconds; aioice would let a server that says nothing hold u
 _gather = aioice.ice.Connection.get_component_candidates
 
 
-def configuration(stun: str) -> RTCConfiguration:
-    """`stun`: one STUN url, or "" for none. aiortc's own default would ask a server on the internet."""
-    return RTCConfiguration(iceServers=[RTCIceServer(stun)] if stun else [])
+def configuration(stun: str, relays: Sequence[IceServer] = ()) -> RTCConfiguration:
+    """`stun`: one STUN url, or "" for none. aiortc's own default would ask a server on the internet.
+
+    Of all `relays` aiortc uses one address, so it gets the one that is likeliest to be reached.
+    """
+    servers = [RTCIceServer(stun)] if stun else []
+    if turn := [(url, server) for server in relays for url in server.urls if url.startswith("turn")]:
+        url, server = min(turn, key=lambda one: _rank(one[0]))
+        servers.append(RTCIceServer(url, server.username, server.credential))
+    return RTCConfiguration(iceServers=servers)
+
+
+def _rank(url: str) -> tuple[bool, bool]:
+    """What gets through the most firewalls first: TLS to the port of HTTPS, any TLS or TCP, UDP."""
+    port = url.partition("?")[0].rpartition(":")[2]
+    stream = url.startswith("turns:") or url.endswith("transport=tcp")
+    return not stream, not (url.startswith("turns:") and port == "443")
 
 
 def prepare(loopback: bool) -> None:

@@ -1,0 +1,54 @@
+/** The relays that calls may go through: what the server knows of them, asked for before they are needed. */
+
+const WITHIN = 1_500; // ms that a call waits for the answer; the server itself waits 1 s for its own
+const GATHER_WITHIN = 2_000; // ms
+
+/** @typedef {{iceServers: RTCIceServer[], gather: boolean, message: string}} Relays */
+
+const NONE = { iceServers: [], gather: false, message: "" };
+
+export class Ice {
+  /** @type {Promise<Relays> | null} */ #known = null;
+  #until = 0;
+
+  /** @param {URL} base where the server's API hangs */
+  constructor(base) {
+    this.base = base;
+  }
+
+  /** Ask, so that the next call need not wait. @returns {Promise<Relays>} never fails: sound may find its way without a relay */
+  look() {
+    if (!this.#known || performance.now() > this.#until) this.#known = this.#ask();
+    return this.#known;
+  }
+
+  /**
+   * Give a connection its relays, before its first description.
+   * @param {RTCPeerConnection} pc
+   * @returns {Promise<boolean>} whether the server is behind a relay itself, so that the offer must list our addresses
+   */
+  async settle(pc) {
+    const { iceServers, gather } = await this.look();
+    if (iceServers.length && pc.signalingState !== "closed") pc.setConfiguration({ iceServers });
+    return gather;
+  }
+
+  async #ask() {
+    this.#until = Infinity;
+    const url = new URL("v1/voxrtc/ice", this.base);
+    const answer = await fetch(url, { signal: AbortSignal.timeout(WITHIN) }).catch(() => null);
+    const relays = answer?.ok ? await answer.json() : null;
+    this.#until = relays ? performance.now() + relays.keep * 1_000 : 0;
+    return relays ?? NONE;
+  }
+}
+
+/** Until a connection knows all its own addresses, or long enough. @param {RTCPeerConnection} pc */
+export function gathered(pc) {
+  return new Promise((resolve) => {
+    const done = () => pc.iceGatheringState === "complete" && resolve(undefined);
+    setTimeout(resolve, GATHER_WITHIN);
+    pc.addEventListener("icegatheringstatechange", done);
+    done();
+  });
+}

@@ -1,0 +1,54 @@
+"""Secrets in the settings: which process has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from voxrtc.settings import SECRETS, Settings
+
+TURN, CHAT, HUB = "turn-secret", "chat-secret", "hub-secret"
+
+
+@pytest.fixture
+def secretive(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("VOXRTC_TURN_KEY", TURN)
+    monkeypatch.setenv("VOXRTC_CHAT_KEY", CHAT)
+    monkeypatch.setenv("HF_TOKEN", HUB)
+    return Settings()
+
+
+def test_a_child_process_has_the_secrets_that_it_needs_and_no_others(secretive: Settings) -> None:
+    for needed, value in (("VOXRTC_CHAT_KEY", CHAT), ("HF_TOKEN", HUB)):
+        environment = secretive.environment(needed)
+        assert environment[needed] == value
+        assert all(environment[other] == "" for other in SECRETS if other != needed), "they hide what we inherited"
+    assert not {TURN, CHAT, HUB} & set(secretive.environment().values())
+
+
+def test_a_child_reads_the_same_settings(secretive: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in secretive.environment("VOXRTC_CHAT_KEY").items():
+        monkeypatch.setenv(name, value)
+    child = Settings()
+    assert child.chat_key.get_secret_value() == CHAT
+    assert child.turn_key.get_secret_value() == ""
+    assert child == secretive.model_copy(update={"turn_key": child.turn_key})
+
+
+def test_secrets_are_not_shown(secretive: Settings) -> None:
+    for shown in (repr(secretive), str(secretive), secretive.model_dump_json()):
+        assert TURN not in shown
+        assert CHAT not in shown
+
+
+def test_the_hub_s_token_is_sent_to_a_relay_service_only_if_that_is_chosen(secretive: Settings) -> None:
+    hub = secretive.model_copy(update={"turn": "huggingface"})
+    assert hub.turn_secret == TURN, "one that is given goes first"
+    assert hub.model_copy(update={"turn_key": type(hub.turn_key)("")}).turn_secret == HUB
+    assert secretive.model_copy(update={"turn_key": type(hub.turn_key)(""), "turn": "cloudflare"}).turn_secret == ""
+
+
+def test_a_space_is_behind_a_relay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    assert not Settings().relay
+    monkeypatch.setenv("SPACE_ID", "me/voxrtc")
+    assert Settings().relay

@@ -1,0 +1,24 @@
+"""`GET /v1/voxrtc/ice`: the TURN servers that a page's next call may go through, with credentials that live for a while."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Response
+
+from voxrtc.rtc import turn
+from voxrtc.rtc.turn import Relays
+
+
+def router(relays: Relays, gather: bool) -> APIRouter:
+    """The route. `gather`: this server goes through a relay itself, so that it must know a browser's addresses beforehand."""
+    routes = APIRouter(tags=["realtime"])
+
+    @routes.get("/v1/voxrtc/ice")
+    async def ice(response: Response) -> dict[str, Any]:
+        response.headers["Cache-Control"] = "no-store"
+        servers = msgspec.to_builtins(await relays.servers())
+        return {"iceServers": servers, "keep": turn.FRESH, "gather": gather and bool(servers), "message": relays.trouble}
+
+    return routes
