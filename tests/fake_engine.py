@@ -26,8 +26,10 @@ from voxrtc.messages.engine import (
     ModelInfo,
     Models,
     Playout,
+    PolicyName,
     Progress,
     Queued,
+    SetPolicy,
     Spoken,
     Stats,
     Timing,
@@ -100,6 +102,7 @@ class ToneTransport:
     def __init__(self, speed: float = 0.0, info: ModelInfo = TONE_MODEL) -> None:
         self.speed, self.info, self.lost, self.places, self.aligned = speed, info, False, 0, False
         self.used, self.memory = 0.0, 1.0  # when last, and GB
+        self.policy: PolicyName = "playout"
         self.requests: list[EngineRequest] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.texts: dict[str, asyncio.Queue[Extend]] = {}  # what is still to come, of streams whose text runs
@@ -150,6 +153,9 @@ class ToneTransport:
                         failed=0,
                         frames_after_cancel=0,
                         preempted=0,
+                        gave_way=0,
+                        paused=0.0,
+                        policy=self.policy,
                         overhead=0.0,
                         costs={},
                         kv_pages_used=0,
@@ -166,6 +172,8 @@ class ToneTransport:
                 self.on_reply(Unloaded(call=request.call, live=live))
                 if not live:
                     self.on_reply(Progress(state="unloaded"))
+            case SetPolicy():
+                self.policy = request.policy
             case Playout() | Cancel():
                 pass
 

@@ -23,8 +23,9 @@ MAY_IMPORT = {
     "rtc": {"rtc"} | COMMON,
     "asr": {"asr", "engine.transport"} | COMMON,
     "llm": {"llm", "speechlm", "engine.transport"} | BATCHES | COMMON,
+    "crowd": {"crowd", "rtc"} | CLIENT | COMMON,
     "chat": {"chat", "rtc", "asr.client", "llm.client"} | CLIENT | COMMON,
-    "api": {"api", "chat", "rtc"} | CLIENT | COMMON,
+    "api": {"api", "chat", "crowd", "rtc"} | CLIENT | COMMON,
     "ui": {"ui", "chat", "rtc"} | CLIENT | COMMON,
 }
 

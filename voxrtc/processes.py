@@ -1,4 +1,4 @@
-"""The engines' processes, one for each model that is loaded: `engine.fleet.Processes` by the supervisor."""
+"""The processes that come and go: an engine for each model that is loaded (`engine.fleet.Processes`), and virtual peers."""
 
 from __future__ import annotations
 
@@ -46,3 +46,17 @@ class EngineProcesses:
 
 def _name(model: str) -> str:
     return f"{model} engine"
+
+
+class CrowdProcess:
+    """That of virtual peers: `crowd.company.Process` by the supervisor."""
+
+    def __init__(self, supervisor: Supervisor, child: Child) -> None:
+        self._supervisor, self._child = supervisor, child
+
+    def start(self) -> None:
+        if not self._supervisor.runs(self._child.name):
+            self._supervisor.start(self._child)
+
+    async def stop(self) -> None:
+        await self._supervisor.stop(self._child.name)

@@ -51,6 +51,7 @@ class Settings(BaseSettings):
     chunk: int = Field(0, ge=0, description="frames of its later chunks; 0: 0.2 s")
     max_streams: int = Field(64, ge=1, description="streams the engine works on at a time; more wait")
     max_waiting: int = Field(64, ge=1, description="streams that may wait; more are refused")
+    crowd: int = Field(64, ge=0, description="most virtual listeners that a visitor may add; 0: none, and no change of policy")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")
     hearing: Literal["moonshine", "whisper"] = Field(
         "moonshine", description="speech to text: moonshine hears English; whisper is slower and wants faster-whisper installed"

@@ -13,28 +13,34 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
 from voxrtc import machine
-from voxrtc.api import replies
+from voxrtc.api import history, replies, stats
 from voxrtc.api.app import build_app
+from voxrtc.api.history import History
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.crowd.company import Company
+from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import Budget, Keeper
 from voxrtc.engine.room import NoRoom
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.learned import Learned
 from voxrtc.llm.client import CompletionClient
-from voxrtc.processes import EngineProcesses
+from voxrtc.processes import CrowdProcess, EngineProcesses
 from voxrtc.rtc import turn
 from voxrtc.rtc.turn import Relays
 from voxrtc.settings import HUB_TOKENS, Settings
 from voxrtc.suggestion import Suggestion
 from voxrtc.supervisor import Child, Supervisor
 from voxrtc.ui.page import mount_page
+
+MOST_PEERS = 8  # WebRTC peers of a crowd: each takes some percent of a core on either side
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +106,10 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             keeper = _keeper(settings, engines, cards, media)
             await _load_first(engines, keeper)
             chat = CompletionClient(chat_address)
+            past = History(partial(stats.count, engines, media))
             who_answers = replies.router(settings, lambda: chat.progress)
-            app = _app(engines, media, keeper, who_answers, relays, settings.relay)
+            crowd = _crowd(settings, engines, supervisor, _place(listener), f"ipc://{Path(folder, 'crowd')}")
+            app = _app(engines, media, keeper, who_answers, relays, settings.relay, crowd, past)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -112,13 +120,31 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             server = uvicorn.Server(config)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             watching = asyncio.create_task(keeper.watch())
+            keeping = asyncio.create_task(past.keep())
             await server.serve(sockets=[listener])
             greeting.cancel()
+            keeping.cancel()
             watching.cancel()
+            await crowd.close()
             await engines.close()
             await media.close()
             await chat.close()
             await relays.close()
+
+
+def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, place: str, address: str) -> Crowd:
+    """Its WebRTC peers call this very server."""
+    arguments = ["-m", "voxrtc.crowd.process", "--server", place, "--listen", address]
+    process = CrowdProcess(supervisor, Child("crowd", arguments, settings.environment()))
+    company = Company(address, process, min(MOST_PEERS, settings.crowd))
+    return Crowd(engines, settings.crowd, settings.policy, company=company)
+
+
+def _place(listener: socket.socket) -> str:
+    """Where this server is reached from this machine."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _media_process(
@@ -155,13 +181,23 @@ async def _load_first(engines: Fleet, keeper: Keeper) -> None:
         await engines.load(engines.default)
 
 
-def _app(engines: Fleet, media: MediaClient, keeper: Keeper, who_answers: APIRouter, relays: Relays, relayed: bool) -> FastAPI:
+def _app(
+    engines: Fleet,
+    media: MediaClient,
+    keeper: Keeper,
+    who_answers: APIRouter,
+    relays: Relays,
+    relayed: bool,
+    crowd: Crowd,
+    past: History,
+) -> FastAPI:
     cards = list(keeper.cards.values())
     suggestion = Suggestion(cards, gpu=bool(keeper.machine.gpu))
     suggestion.look()
-    app = build_app(engines, media, keeper, suggestion.name, relays, relayed)
+    app = build_app(engines, media, keeper, suggestion.name, relays, relayed, crowd)
     app.include_router(who_answers)
-    mount_page(app, [card.info for card in cards])
+    app.include_router(history.router(past))
+    mount_page(app, [card.info for card in cards], lambda: msgspec.to_builtins(past.minutes))
     return app
 
 

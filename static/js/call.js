@@ -2,6 +2,7 @@
  * One WebRTC call to the server, in the wire contract of OpenAI's Realtime API: an SDP offer by HTTP, sound on one track,
  * events on the data channel `oai-events`. Knows nothing of the page, nor of what is said.
  */
+import { Clock } from "./clock.js";
 import { gathered } from "./ice.js";
 import { Trouble } from "./troubles.js";
 
@@ -14,7 +15,6 @@ const LOST_AFTER = 5_000; // ms without a pong
  */
 export class Call extends EventTarget {
   #pings = []; // when each was sent that is not answered yet; answers come in order
-  #roundTrips = [];
   #over = false;
 
   /**
@@ -26,6 +26,7 @@ export class Call extends EventTarget {
     this.base = base;
     this.ice = ice;
     this.location = null;
+    this.clock = new Clock(); // the server's
     this.pc = new RTCPeerConnection();
     // Both ways from the start, though nothing is sent before `talk`: so a microphone that comes later needs no new offer.
     this.transceiver = this.pc.addTransceiver("audio", { direction: "sendrecv" });
@@ -40,11 +41,6 @@ export class Call extends EventTarget {
   /** Whether events can be sent and sound can come. */
   get open() {
     return !this.#over && this.channel.readyState === "open";
-  }
-
-  /** Round trip over the data channel, ms: the least of the last five pings. NaN before the first answer. */
-  get roundTrip() {
-    return this.#roundTrips.length ? Math.min(...this.#roundTrips) : NaN;
   }
 
   /**
@@ -122,7 +118,7 @@ export class Call extends EventTarget {
   }
 
   #take(event) {
-    if (event.type === "voxrtc.pong") this.#pong();
+    if (event.type === "voxrtc.pong") this.clock.observe(this.#pings.shift(), event.server_time, performance.now());
     else if (event.type === "voxrtc.ping") this.send({ type: "voxrtc.pong", id: event.id, t: event.t });
     else this.#tell("message", event);
   }
@@ -132,11 +128,6 @@ export class Call extends EventTarget {
     if (now - this.#pings[0] > LOST_AFTER) return this.#lose();
     this.#pings.push(now);
     this.send({ type: "voxrtc.ping", id: `${now}`, t: now });
-  }
-
-  #pong() {
-    const trip = performance.now() - this.#pings.shift();
-    this.#roundTrips = [...this.#roundTrips.slice(-4), trip];
   }
 
   #lose() {

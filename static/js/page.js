@@ -2,6 +2,8 @@
 import { drawTranscript } from "./bubbles.js";
 import { drawCards } from "./cards.js";
 import { Compare } from "./compare.js";
+import { Crowd } from "./crowd.js";
+import { Dashboard } from "./dashboard.js";
 import { write } from "./element.js";
 import { Feed } from "./feed.js";
 import { Meter } from "./meter.js";
@@ -24,6 +26,8 @@ const talker = new Talker(base);
 const feed = new Feed(base);
 const models = new Models(base, feed);
 const compare = new Compare(talker);
+const dashboard = new Dashboard(feed, talker.line, talker.voice);
+const crowd = new Crowd(base, feed, () => talker.voice.response);
 const meter = new Meter(talker.voice.speaker, () => talker.state === "speaking");
 const push = new Push(
   () => talker.input.mode === "push" && !obstacle(),
@@ -77,6 +81,15 @@ window.voxrtc = {
   get sides() {
     return compare.sides;
   },
+  get turns() {
+    return dashboard.ledger.turns;
+  },
+  get ticks() {
+    return dashboard.ledger.ticks;
+  },
+  get clock() {
+    return talker.line.call?.clock;
+  },
   stats: () => talker.line.stats(),
   unlock: () => talker.voice.speaker.unlock(),
 };
@@ -108,7 +121,9 @@ export function refresh(offer) {
   part("shortcut").textContent = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
   meter.adopt(part("meter"));
   push.adopt(part("talk"));
+  crowd.adopt(part("crowd"));
   drawTranscript(part("lines"), talker.transcript.lines);
+  dashboard.adopt(root);
   paintModels();
   openDevices(Boolean(chosen.devices));
   models.look();
@@ -135,6 +150,7 @@ function onClick({ target }) {
   else if (button?.name === "unload") models.unload(button.value || field("model").value);
   else if (button?.name === "use") use(button.value);
   else if (button?.name === "compare") compare.running ? compare.stop() : startComparison();
+  else if (button?.name === "save") dashboard.save(button.value);
 }
 
 function openDevices(open) {

@@ -1,7 +1,7 @@
 /** A comparison as it is shown: two choices, their figures and waterfalls side by side, and when each was heard. Keeps nothing. */
 import { element, write } from "./element.js";
 import { drawChoices, drawVoices } from "./shelf.js";
-import { drawWaterfall, figure } from "./waterfall.js";
+import { drawWaterfall, figure, width } from "./waterfall.js";
 import { COMPARE } from "./words.js";
 
 export const SIDES = ["a", "b"];
@@ -32,7 +32,7 @@ export function drawSideChoices(field, models, chosen) {
 export function drawComparison(part, { sides, running }, models) {
   part("compare").dataset.on = `${running}`;
   write(part("compare-go"), running ? COMPARE.stop : COMPARE.go);
-  const widest = Math.max(1, ...sides.map(({ journey }) => journey?.total ?? 0));
+  const widest = Math.max(...sides.map(({ journey }) => width(journey)), 1);
   for (const [i, side] of SIDES.entries()) {
     const { journey = null, asked, ended } = sides[i] ?? {};
     drawWaterfall(part(`stages-${side}`), part(`ttfa-${side}`), journey, widest);

@@ -11,7 +11,10 @@ import { Trouble } from "./troubles.js";
  *   `ended`: the `performance.now()` at which its last sound left the server, if it was not cut
  */
 
-/** Events: `change`; `over`, when a response is or was cut; `ended` (detail: its `Turn`); `trouble` (detail: a `Trouble`). */
+/**
+ * Events: `change`; `over`, when a response is or was cut; `ended` (detail: its `Turn`); `trouble` (detail: a `Trouble`);
+ * `journey`, once for each response that was heard (detail: `{response, journey}`).
+ */
 export class Voice extends EventTarget {
   /** @type {"waiting" | "speaking" | null} null: nothing is to be heard */ state = null;
   /** Whether the server holds it, while it finds out whether the person means to interrupt. */ held = false;
@@ -33,6 +36,11 @@ export class Voice extends EventTarget {
     const delay = async () => (await ears.likelyDelay()) + 1000 * this.speaker.latency;
     this.lights = new Lights(delay, (response, characters) => transcript.light(response, characters));
     line.addEventListener("track", ({ detail }) => this.speaker.attach(detail));
+  }
+
+  /** The name of the one that is made or heard; empty: none. */
+  get response() {
+    return this.#turn?.response ?? "";
   }
 
   /**
@@ -163,8 +171,11 @@ export class Voice extends EventTarget {
 
   #mark(marks) {
     const turn = this.#turn;
-    Object.assign(turn.marks, marks, { roundTrip: this.line.call.roundTrip });
-    this.journey = split(turn.marks) ?? this.journey;
+    const before = split(turn.marks);
+    Object.assign(turn.marks, marks, { clock: this.line.call.clock, output: 1000 * this.speaker.latency });
+    const journey = split(turn.marks);
+    this.journey = journey ?? this.journey;
+    if (journey && !before) this.#tell("journey", { response: turn.response, journey });
     this.#tell("change");
   }
 

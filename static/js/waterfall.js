@@ -4,15 +4,22 @@ import { EMPTY } from "./journey.js";
 /**
  * @param {Element} list an `ol`
  * @param {Element} total where the sum goes
- * @param {ReturnType<typeof import("./journey.js").split>} journey null before the first utterance
+ * @param {import("./journey.js").Journey | null} journey null before the first utterance
  * @param {number} [whole] ms that are as wide as the picture
  */
-export function drawWaterfall(list, total, journey, whole = journey?.total ?? 1) {
+export function drawWaterfall(list, total, journey, whole = width(journey)) {
   total.textContent = journey ? figure(journey.total) : "–";
   list.replaceChildren(...(journey?.stages ?? EMPTY).map((stage) => row(stage, whole)));
 }
 
-function row({ name, label, hint, start, ms }, total) {
+/** ms that all stages take, some of which are not in the total. @param {import("./journey.js").Journey | null} journey */
+export function width(journey) {
+  const { start, ms } = (journey?.stages ?? EMPTY).at(-1);
+  return start + ms || 1;
+}
+
+/** @param {import("./journey.js").Stage} stage @param {number} total ms of the whole width */
+export function row({ name, label, hint, start, ms }, total) {
   const item = element("li", `vx-stage vx-stage-${name}`);
   item.title = hint;
   const track = element("span", "vx-track");
@@ -24,17 +31,17 @@ function row({ name, label, hint, start, ms }, total) {
   return item;
 }
 
-function percent(ms, total) {
+export function percent(ms, total) {
   return Math.min(100, (100 * ms) / total).toFixed(2);
 }
 
 /** Milliseconds for people. */
 export function figure(ms) {
-  if (Number.isNaN(ms)) return "–";
+  if (!Number.isFinite(ms)) return "–";
   return ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms).toLocaleString("en")} ms`;
 }
 
-function element(tag, className, text = "") {
+export function element(tag, className, text = "") {
   const made = document.createElement(tag);
   made.className = className;
   made.textContent = text;

@@ -55,9 +55,52 @@ export const MARKUP = {
     "stages": "Where the time to the first sound went",
     "when": "When each was heard"
   },
+  "dashboard": {
+    "title": "Where the time goes",
+    "save": "Save what is shown",
+    "turnsCsv": "Turns, CSV",
+    "ticksCsv": "Ticks, CSV",
+    "json": "All, JSON",
+    "slack": "Sound in hand",
+    "slackHint": "seconds left to play; at zero there is a gap",
+    "latency": "First sound, all streams",
+    "latencyHint": "of the last minute, at the server",
+    "load": "How full the engine is",
+    "steps": "A step of the model",
+    "network": "Your network",
+    "turns": "Last turns",
+    "numbers": "The numbers as a table"
+  },
+  "history": {
+    "title": "The last hours",
+    "latency": "Time to the first sound, ms",
+    "streams": "Streams",
+    "dry": "Ran dry",
+    "again": "Refresh",
+    "p50": "median",
+    "p95": "95th percentile",
+    "turn": "spoken turn, median",
+    "began": "began in the minute",
+    "there": "at its end",
+    "times": "times in the minute"
+  },
+  "crowd": {
+    "title": "Virtual listeners",
+    "intro": "Each has something said, plays it as fast as speech, and asks for more. A glass is the sound at hand; one that runs dry turns red.",
+    "size": "Virtual listeners",
+    "peers": "Whole WebRTC calls besides",
+    "policy": "The engine plans by",
+    "fifo": "Fifo",
+    "fifo_is": "first come, first served",
+    "two_phase": "Two-phase",
+    "two_phase_is": "first sounds first, then whose sound ends soon",
+    "playout": "Playout",
+    "playout_is": "who has least sound at hand; no more than can be served",
+    "line": "Of the streams that sound, those that never ran dry"
+  },
   "journey": {
     "title": "Time to the first sound",
-    "total": "From the click to the first sound rendered"
+    "total": "From your last word, or the click, to the first sound rendered"
   }
 };
 
@@ -183,22 +226,101 @@ export const COMPARE = {
   alike: "Both were heard equally soon.",
 };
 
-/** The stages between the click and the first sound, in their order. */
+/** The stages between the person's last word, or the click, and the first sound, in their order. `always`: also when it took no time. */
 export const STAGES = {
-  connect: { label: "Connect", hint: "offer, answer and media path, when there was no call yet" },
-  reply: { label: "Reply", hint: "the chat endpoint's first words, when what was said is answered" },
-  queue: { label: "Queue", hint: "waiting for the engine to take the sentence" },
-  prompt: { label: "Prompt", hint: "text to tokens" },
-  chunk: { label: "First chunk", hint: "the model's first frames, made into sound" },
-  track: { label: "Track", hint: "encoding, until the first packet leaves" },
-  network: { label: "Network", hint: "the request there and the sound back" },
-  browser: { label: "Browser", hint: "the jitter buffer, until sound is rendered" },
-  onset: { label: "Onset", hint: "the silence with which the voice itself begins, and what no other stage accounts for" },
+  microphone: { label: "Microphone", hint: "from your last word to the server: a packet is gathered, and half a round trip" },
+  silence: { label: "Turn over", hint: "silence, until the server is sure that you have finished" },
+  words: { label: "Transcript", hint: "until your words were written down" },
+  connect: { label: "Connect", hint: "offer, answer and media path, when there was no call yet", always: true },
+  token: { label: "First token", hint: "until whoever answers had begun to" },
+  clause: { label: "First clause", hint: "until there was enough of the reply to begin to speak" },
+  queue: { label: "Queue", hint: "waiting for the engine to take the sentence", always: true },
+  prompt: { label: "Prompt", hint: "text to tokens", always: true },
+  chunk: { label: "First chunk", hint: "the model's first frames, made into sound", always: true },
+  track: { label: "Track", hint: "encoding, until the first packet leaves", always: true },
+  network: { label: "Network", hint: "the request there and the sound back; after spoken words, the way back", always: true },
+  browser: { label: "Jitter buffer", hint: "the browser's, until sound is rendered", always: true },
+  onset: { label: "Onset", hint: "the silence with which the voice itself begins, and what no other stage accounts for", always: true },
+  output: { label: "Loudspeaker", hint: "what the device adds until the ear, as the browser tells; not in the total" },
 };
 
-export const DASHBOARD = {};
+export const DASHBOARD = {
+  live: { true: "Live", false: "Waiting for the server …" },
+  tiles: {
+    heard: "First sound, as heard here",
+    turn: "Answer, after your last word",
+    streams: "Streams, and in line",
+    listeners: "Connected",
+    dry: "Ran dry",
+    rtt: "Round trip",
+    loss: "Packets lost",
+    concealed: "Sound made up",
+  },
+  hints: {
+    heard: "Median of the turns below that were typed",
+    turn: "Median of the turns below that were spoken",
+    streams: "Streams of all people that the engines work on, and those that wait to get in",
+    listeners: "Browsers and programs in a call",
+    dry: "Times that a listener's sound ran out before the next came, since the server started",
+    rtt: "To the server and back, on the way that the sound takes",
+    loss: "Of the last second, on the way to you",
+    concealed: "What the browser had to invent of the last second, since it came late or not at all",
+  },
+  late: (total) => `95% ${total}`,
+  waiting: (count) => (count ? `+ ${count}` : ""),
+  kinds: { spoken: "Spoken", typed: "Typed" },
+  turns: {
+    none: "Talk, write or press Speak: every turn appears here, with where its time went.",
+    /** For who cannot see the bar. */
+    label: (kind, total, time) => `${kind} turn at ${time}: ${total} to the first sound`,
+    dry: (count) => (count === 1 ? "ran dry once" : `ran dry ${count} times`),
+    clocks: (server, after, within) =>
+      `The server counts ${server} up to its first packet, and this browser ${after} from there to the first sound. Both clocks agree within ${within}.`,
+  },
+  charts: {
+    own: "Yours",
+    others: (count) => (count === 1 ? "1 other" : `${count} others`),
+    median: "median",
+    late: "95th percentile",
+    turn: "spoken turn, median",
+    batch: "Streams in a step",
+    cache: "KV pages",
+    queue: "In line",
+    took: "A step takes",
+    expected: "expected",
+    rtt: "Round trip",
+    buffer: "Jitter buffer",
+    jitter: "Jitter",
+    ago: (seconds) => (seconds < 120 ? `${seconds} s ago` : `${seconds / 60} min ago`),
+    now: "now",
+  },
+  columns: ["Model", "First sound, median", "95th percentile", "Spoken turn, median", "Streams", "In line", "KV pages", "Step", "Expected", "Least sound in hand", "Ran dry"],
+};
 
-export const CROWD = {};
+export const CROWD = {
+  names: { fifo: "Fifo", two_phase: "Two-phase", playout: "Playout", offline: "Offline" },
+  nobody: "Nobody is there but people. Move the slider.",
+  /** What the listeners do at the moment. */
+  goesOn({ hear, dry, wait, away }) {
+    const more = [dry && `${dry} ran dry`, wait && `${wait} waiting`, away && `${away} turned away`].filter(Boolean);
+    return [`${hear} hearing sound`, ...more].join(" · ");
+  },
+  away: (count) => `People go first: ${count === 1 ? "one listener was" : `${count} listeners were`} turned away, and will try again.`,
+  paused: "People go first: virtual listeners pause while one is short of sound.",
+  /** The share of streams that never ran dry; null before the first. Only all is 100%. */
+  viable(share) {
+    if (share === null) return "–";
+    return share === 1 ? "100%" : `${Math.min(99.9, 100 * share).toFixed(1)}%`;
+  },
+  /** @param {import("./crowd.js").Figures} figures */
+  facts({ started, listeners, p50_ttfa: half, p90_ttfa: most }) {
+    const seconds = (value) => `${value < 10 ? value.toFixed(2) : Math.round(value)}`;
+    return `never ran dry, of ${started}\nfirst sound ${seconds(half)}, 90% ${seconds(most)}\u00a0s\nwith ${listeners} listeners`;
+  },
+  minute: "a minute ago",
+  now: "now",
+  minuteInWords: (policy, share) => `The last minute. ${policy} plans now${share ? `: ${share} of its streams never ran dry` : ""}.`,
+};
 
 /** What can go wrong, by cause, and what to do then. @type {Record<string, {title: string, advice: string}>} */
 export const TROUBLES = {

@@ -8,8 +8,9 @@ import pytest
 
 from tests.fake_engine import ToneTransport
 from voxrtc.bench.figures import Figures, Usage, figures, header, row
-from voxrtc.bench.load import Hearing, hopeless, listen, passed
+from voxrtc.bench.load import hopeless, listen, passed
 from voxrtc.bench.workload import Request
+from voxrtc.crowd.hearing import Hearing
 from voxrtc.engine.client import EngineClient
 from voxrtc.messages.engine import Cancel, Generate, Playout
 

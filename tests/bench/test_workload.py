@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from voxrtc.bench.workload import CHARACTERS, planned, requests, text_of
+from voxrtc.bench.workload import planned, requests
+from voxrtc.crowd.texts import CHARACTERS, text_of
 
 
 def test_a_seed_gives_the_same_texts_at_all_rates_and_arrivals_that_scale() -> None:

@@ -97,6 +97,18 @@ def test_a_late_wake_up_moves_the_schedule() -> None:
     assert pacer.wait(11.0) == pytest.approx(0.02)
 
 
+def test_tracks_share_their_wake_ups() -> None:
+    """Whenever they began, and whenever one was late."""
+    pacers = [Pacer() for _ in range(5)]
+    for number, pacer in enumerate(pacers):
+        pacer.sent(10.0 + 0.0037 * number)
+    pacers[3].sent(10.3041)
+    due = {round(now + pacer.wait(now), 9) for pacer, now in zip(pacers, [10.02, 10.02, 10.02, 10.305, 10.02], strict=True)}
+    assert all(round(each / FRAME_SECONDS, 6).is_integer() for each in due)
+    pacers[3].sent(10.32)
+    assert pacers[3].wait(10.32) == pytest.approx(0.02)
+
+
 # --- order ---
 
 

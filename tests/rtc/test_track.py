@@ -225,7 +225,7 @@ async def test_an_ended_writer_leaves_what_is_queued() -> None:
     await heard.pull(3)
     utterance.end()
     assert await blocked is False
-    await heard.pull(110)
+    await heard.pull(CAPACITY // FRAME + AHEAD + 1)
     assert heard.told.names() == ["started", "stopped"]
     assert heard.told.events[-1][1].sent >= CAPACITY
 

@@ -13,6 +13,7 @@ from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Stats
+from voxrtc.messages.media import MediaStats
 
 
 def router(engines: Fleet, media: MediaClient) -> APIRouter:
@@ -21,26 +22,38 @@ def router(engines: Fleet, media: MediaClient) -> APIRouter:
 
     @routes.get("/v1/voxrtc/stats")
     async def stats() -> dict[str, Any]:
-        return {"engines": _shown(await engines.stats()), "media": msgspec.to_builtins(await media.stats())}
+        return {"engines": _shown(await engines.stats()), "media": _heard(await media.stats())}
 
     return routes
 
 
 async def live_stats(engines: Fleet, media: MediaClient) -> dict[str, Any]:
     """The same and when, with no engines while none is ready, and no media process (None) while it is not there."""
+    counted, heard = await count(engines, media)
+    return {"at": time.time(), "engines": _shown(counted), "media": heard and _heard(heard)}
+
+
+async def count(engines: Fleet, media: MediaClient) -> tuple[dict[str, Stats], MediaStats | None]:
+    """What engines count that are ready, and the media process if it is there."""
     try:
-        counted = _shown(await engines.stats())
+        counted = await engines.stats()
     except EngineLost:
         counted = {}
     try:
-        peers = msgspec.to_builtins(await media.stats())
+        return counted, await media.stats()
     except CallRefused:
-        peers = None
-    return {"at": time.time(), "engines": counted, "media": peers}
+        return counted, None
+
+
+# For all eyes: nobody is to be known by the name of a stream. Who began one knows its name, and so its mark.
+
+
+def _heard(media: MediaStats) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.to_builtins(media)
+    return shown | {"playing": [mark(stream) for stream in media.playing]}
 
 
 def _shown(engines: dict[str, Stats]) -> dict[str, Any]:
-    """For all eyes: nobody is to be known by the name of a stream. Who began one knows its name, and so its mark."""
     shown: dict[str, Any] = msgspec.to_builtins(engines)
     for counted in shown.values():
         for stream in counted["streams"]:

@@ -5,7 +5,20 @@ from __future__ import annotations
 import importlib
 import sys
 
-COMMANDS = ("echo", "fastrtc", "flow", "goodput", "idle", "microphone", "models", "rtc", "simulate", "soak", "turns")
+COMMANDS = [
+    "dashboard",
+    "echo",
+    "fastrtc",
+    "flow",
+    "goodput",
+    "idle",
+    "microphone",
+    "models",
+    "rtc",
+    "simulate",
+    "soak",
+    "turns",
+]
 
 
 def main() -> None:

@@ -11,7 +11,8 @@ from voxrtc.bench.load import Hearing, listen
 from voxrtc.bench.model_steps import Steps, model_steps
 from voxrtc.bench.search import Search
 from voxrtc.bench.systems import WARM_UP, policy, running
-from voxrtc.bench.workload import Request, text_of
+from voxrtc.bench.workload import Request
+from voxrtc.crowd.texts import text_of
 
 LENGTH, SPREAD = 10.0, 2.0  # seconds of a stream, and over which all come
 SLOTS = 128  # more than any number tried, so that only time is short

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from voxrtc.bench.load import Hearing, passed
-from voxrtc.bench.player import on_time, replay
+from voxrtc.bench.load import passed
 from voxrtc.bench.search import quantile
+from voxrtc.crowd.hearing import Hearing
+from voxrtc.crowd.player import on_time, replay
 
 
 @dataclass(frozen=True)

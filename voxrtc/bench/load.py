@@ -7,13 +7,12 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from voxrtc.bench.player import Player
 from voxrtc.bench.search import LATE, STALLED, TTFA_BUDGET
 from voxrtc.bench.workload import Request
-from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed
-from voxrtc.messages.engine import Generate, Playout, Queued
+from voxrtc.crowd.hearing import Hearing, hear
+from voxrtc.engine.client import EngineClient, EngineLost
+from voxrtc.messages.engine import Generate
 
 PATIENCE = 60.0  # seconds after the last arrival, after which what is not served counts as unserved
 WATCH = 0.05  # seconds between looks at whether a run can still pass
@@ -21,41 +20,16 @@ WATCH = 0.05  # seconds between looks at whether a run can still pass
 _numbers = itertools.count()
 
 
-@dataclass
-class Hearing:
-    """What one listener heard, and when."""
-
-    scheduled: float  # when its request arrives, by plan
-    player: Player = field(default_factory=Player)
-    arrivals: list[tuple[float, float]] = field(default_factory=list)  # of chunks, with their seconds of sound
-    ended: float | None = None  # when the engine said that it was over
-    failure: str = ""  # `Failed.code`
-
-    @property
-    def done(self) -> bool:
-        """All of it was heard."""
-        return self.ended is not None and not self.failure
-
-    @property
-    def ttfa(self) -> float | None:
-        """Seconds from the planned arrival to the first sound."""
-        return self.arrivals[0][0] - self.scheduled if self.arrivals else None
-
-    def late(self, now: float) -> bool:
-        """Its first sound came after the budget, or has not come and the budget is spent."""
-        waited = now - self.scheduled if self.ttfa is None else self.ttfa
-        return waited > TTFA_BUDGET
-
-    def hear(self, now: float, seconds: float) -> None:
-        """A chunk arrives."""
-        self.arrivals.append((now, seconds))
-        self.player.push(now, seconds)
+def late(hearing: Hearing, now: float) -> bool:
+    """Its first sound came after the budget, or has not come and the budget is spent."""
+    waited = now - hearing.scheduled if hearing.ttfa is None else hearing.ttfa
+    return waited > TTFA_BUDGET
 
 
 def hopeless(hearings: Sequence[Hearing], now: float) -> bool:
     """Whether goodput's terms cannot be met any more, whatever follows. Judged on all that are planned."""
-    late, stalled = sum(h.late(now) for h in hearings), sum(h.player.stalled for h in hearings)
-    return late > LATE * len(hearings) or stalled > STALLED * len(hearings) or any(h.failure for h in hearings)
+    slow, stalled = sum(late(h, now) for h in hearings), sum(h.player.stalled for h in hearings)
+    return slow > LATE * len(hearings) or stalled > STALLED * len(hearings) or any(h.failure for h in hearings)
 
 
 def passed(hearings: Sequence[Hearing]) -> bool:
@@ -99,13 +73,4 @@ async def rest(client: EngineClient) -> None:
 async def _hear(client: EngineClient, text: str, hearing: Hearing) -> None:
     await asyncio.sleep(hearing.scheduled - time.monotonic())
     stream = f"listener {next(_numbers)}"
-    try:
-        async for chunk in client.generate(Generate(stream=stream, text=text, accepted=hearing.scheduled)):
-            if isinstance(chunk, Queued):
-                continue
-            now = time.monotonic()
-            hearing.hear(now, len(chunk.pcm) / 2 / chunk.sample_rate)
-            client.report(Playout(stream=stream, played=hearing.player.played(now), at=now, running=True))
-    except StreamFailed as failed:
-        hearing.failure = failed.code
-    hearing.ended = time.monotonic()
+    await hear(client, Generate(stream=stream, text=text, accepted=hearing.scheduled), hearing)

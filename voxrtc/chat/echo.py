@@ -7,6 +7,8 @@ delay, band by band, is ours; a room changes levels and smears, but not that.
 from __future__ import annotations
 
 import itertools
+import math
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -29,6 +31,9 @@ SPEECH = 0.2  # probability below which nobody cares
 LOUDNESS = 0.25  # power of power: quiet parts count, but less
 EDGES = np.geomspace(200, 5_000, 17)  # Hz, of the bands
 
+LENGTH = (COMPARED + DELAYS) * HOP + WINDOW  # samples of ours that an echo may come from
+PLAYED = math.ceil(LENGTH / WINDOW)  # and the frames that they are of
+
 Floats = npt.NDArray[np.float32]
 
 _FREQUENCIES = np.fft.rfftfreq(WINDOW, 1 / RATE)
@@ -41,9 +46,9 @@ class EchoGuard:
     """Tell it what is `played` and what is `heard`, as it goes out and comes in."""
 
     def __init__(self) -> None:
-        self._played: Floats = np.zeros((COMPARED + DELAYS) * HOP + WINDOW, np.float32)  # the latest, at `RATE`
+        self._played: deque[Samples] = deque([SILENCE] * PLAYED, maxlen=PLAYED)  # the latest frames
         self._heard: Floats = np.zeros(COMPARED * HOP + WINDOW - HOP, np.float32)
-        self._silent = len(self._played)  # samples since we were last heard
+        self._silent = PLAYED  # frames since we were last heard
         self._delay: int | None = None  # of the last sure echo
         self._usual = 0.0  # level of the microphone while we speak and nobody else does
         self._learned = 0  # blocks that this is known from
@@ -51,14 +56,8 @@ class EchoGuard:
 
     def played(self, frame: Samples | None) -> None:
         """The next frame (48 kHz) that goes out; None: 20 ms of silence."""
-        step = PLAYED_RATE // RATE
-        if frame is None:
-            frame = SILENCE
-            self._silent += len(frame) // step
-        else:
-            self._silent = 0
-        if self._silent < len(self._played):
-            self._played = _after(self._played, frame.reshape(-1, step).mean(axis=1, dtype=np.float32))
+        self._silent = self._silent + 1 if frame is None else 0
+        self._played.append(SILENCE if frame is None else frame)
 
     def heard(self, block: Samples) -> None:
         """The next sound of the microphone, at `RATE`."""
@@ -68,14 +67,14 @@ class EchoGuard:
     @property
     def possible(self) -> bool:
         """We were heard lately."""
-        return self._silent < len(self._played)
+        return self._silent < PLAYED
 
     def explains(self) -> bool:
         """Whether the last sound of the microphone is nobody's but ours: its last `COMPARED` spectra follow what was played, or
         it is an echo's tail, softer than echoes are."""
         if not self.possible:
             return False
-        alike = _alike(_spectra(self._heard), _spectra(self._played))
+        alike = _alike(_spectra(self._heard), _spectra(self._latest()))
         best, loud = float(alike.max()), self._learned >= ENOUGH and self._level > LOUD * self._usual
         ours = best >= (VERY_ALIKE if loud else ALIKE)
         if ours:
@@ -91,6 +90,11 @@ class EchoGuard:
         if self.possible:
             self._learned += 1
             self._usual += max(LEARNED, 1 / self._learned) * (self._level - self._usual)
+
+    def _latest(self) -> Floats:
+        """What was played, at `RATE`."""
+        frames = np.concatenate(self._played)
+        return frames.reshape(-1, PLAYED_RATE // RATE).mean(axis=1, dtype=np.float32)[-LENGTH:]
 
     def _is_echo_after(self, delay: int, alike: Floats) -> bool:
         return alike[max(0, delay - NEAR) : delay + NEAR + 1].max() >= STILL_ALIKE or self._level < self._usual

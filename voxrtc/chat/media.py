@@ -56,6 +56,7 @@ from voxrtc.rtc.peer import Peer, warm_up
 from voxrtc.rtc.sound import Samples
 from voxrtc.settings import Settings
 
+BACKGROUND = 0.25  # of all places, those for calls that nobody listens to
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
 
 log = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class MediaServer:
             underruns=self._underruns + sum(peer.track.underruns for peer in self._peers.values()),
             tasks=len(asyncio.all_tasks()),
             models=self._tally.spoke(),
+            playing=[clock.stream for call in connected if (clock := self._peers[call].track.clock)],
             networks=[network for network in networks if network],
             talking=sorted({session.model for session in self._sessions.values()}),
         )
@@ -121,7 +123,7 @@ class MediaServer:
             async with asyncio.timeout(MODEL_WITHIN):
                 await self._engines.until_known()
             choice = choose(self._engines.known, wanted.model, wanted.voice)
-            if len(self._peers) >= self._limit:  # asked last, so that nothing is awaited before the place is taken
+            if self._full(wanted.voxrtc.background):  # asked last, so that nothing is awaited before the place is taken
                 message = f"All {self._limit} places are taken. Please try again in a minute."
                 return refused(503, "too_many_calls", message)
             if request.call in self._peers:
@@ -133,6 +135,13 @@ class MediaServer:
             return refused(400, error.code, str(error))
         except TimeoutError:
             return refused(503, "engine_lost", self._engines.why_none())
+
+    def _full(self, background: bool) -> bool:
+        """Calls that nobody listens to take no place from people, and are few."""
+        idle = sum(session.background for session in self._sessions.values())
+        if background:
+            return len(self._peers) >= self._limit or idle >= BACKGROUND * self._limit
+        return len(self._peers) - idle >= self._limit
 
     async def _answer(self, offer: Offer, wanted: SessionSettings, choice: Choice) -> Answer:
         """Raises `BadOffer`."""
@@ -153,7 +162,8 @@ class MediaServer:
     def _session(self, call: str, wanted: SessionSettings, choice: Choice, detect: Callable[[Samples], float]) -> Session:
         manner = Manner(self._instructions).updated(wanted, "session")
         turns, over = wanted.turns(TurnSettings(eagerness="auto")), partial(self._over, call)
-        session = Session(self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, self._tally, over)
+        parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, self._tally, over)
+        session = Session(*parts, background=wanted.voxrtc.background)
         self._sessions[call] = session
         return session
 

@@ -58,9 +58,10 @@ class Session:
         manner: Manner,
         tally: Tally,
         over: Callable[[], None],
+        background: bool = False,
     ) -> None:
         self._engines, self._choice, self._over = engines, choice, over
-        self._replier, self._manner = replier, manner
+        self._replier, self._manner, self.background = replier, manner, background
         self._input = InputBuffer(self, transcriber, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
         self._conversation = Conversation()
@@ -246,6 +247,7 @@ class Session:
             model=choice.model,
             voice=choice.voice,
             priority=self.speaking.priority,
+            background=self.background,
         )
         turn, self._turn = self._turn, None
         marks = Marks(request.accepted, turn if wish.input is None else None)

@@ -88,11 +88,18 @@ class ReplySettings(msgspec.Struct, frozen=True):
         return voice.id if isinstance(voice, Voice) else voice
 
 
+class Ours(msgspec.Struct, frozen=True):
+    """What only we know. Who says `background` gives way to everybody else: nobody listens there."""
+
+    background: bool = False
+
+
 class SessionSettings(ReplySettings, frozen=True):
     """The part of a session object that matters here; other fields are accepted and have no effect."""
 
     type: Literal["realtime"] = "realtime"
     model: str | None = None
+    voxrtc: Ours = Ours()
 
     @property
     def input_format(self) -> Format | None:

@@ -22,8 +22,10 @@ from voxrtc.messages.engine import (
     ModelInfo,
     Models,
     Playout,
+    PolicyName,
     Progress,
     Queued,
+    SetPolicy,
     Stats,
     Unload,
     Unloaded,
@@ -74,6 +76,7 @@ class EngineClient:
         self._questions: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = itertools.count()
         self._changed = asyncio.Event()  # set, and replaced, whenever `progress` changes
+        self._policy: PolicyName | None = None  # wished for
         transport.connect(self._on_reply, self._on_lost)
 
     @property
@@ -132,6 +135,11 @@ class EngineClient:
     def report(self, playout: Playout) -> None:
         """Tell the scheduler how far a listener is."""
         self._tell(playout)
+
+    def plan_by(self, policy: PolicyName) -> None:
+        """Have the engine plan by this policy from its next step on, also one that is started later."""
+        self._policy = policy
+        self._tell(SetPolicy(policy=policy))
 
     async def models(self) -> list[ModelInfo]:
         """The loaded model, from the engine's own loop. Raises `EngineLost` when there is none that is ready."""
@@ -198,6 +206,8 @@ class EngineClient:
             if reply.state != "loading":  # while it loads again, it is still what it was
                 self.info = reply.info
             self._moved(reply)
+            if reply.state == "ready" and self._policy:
+                self._tell(SetPolicy(policy=self._policy))
         elif isinstance(reply, Models | Stats | Unloaded | Use):
             if (future := self._questions.get(reply.call)) and not future.done():
                 future.set_result(reply)

@@ -50,11 +50,14 @@ class Stays:
 
 
 class Door:
-    """The queue before the engine. Its bound is for strangers: a reply with `Generate.priority` is taken all the same."""
+    """The queue before the engine. Its bound is for strangers: a reply with `Generate.priority` is taken all the same.
+
+    Background streams do not count for those who have somebody listening.
+    """
 
     def __init__(self, info: ModelInfo, model: SpeechLM, max_waiting: int) -> None:
         self.stays = Stays()
-        self._line = (0, 0.0)  # how many waited at the latest look, and the turnover then
+        self._line = (0, 0, 0.0)  # how many waited at the latest look, with and without the background, and the turnover then
         self._info, self._model, self._max_waiting = info, model, max_waiting
 
     def refusal(self, request: Generate, streams: Mapping[str, Stream]) -> Failed | None:
@@ -83,7 +86,7 @@ class Door:
         self.look(streams)
         line = [s for s in streams if s.state is State.WAITING and s.prepared]
         line.sort(key=lambda s: turn(s.received, s.head_start, s.id))
-        turnover = self._line[1]
+        turnover = self._line[2]
         for position, stream in enumerate(line, 1):
             notice = Queued(stream=stream.id, position=position, wait=position * turnover)
             if _is_news(now, stream, notice):
@@ -93,16 +96,18 @@ class Door:
     def look(self, streams: Iterable[Stream]) -> None:
         """Take stock of who waits."""
         streams = list(streams)
-        self._line = (count := waiting(streams), self._turnover(streams) if count else 0.0)
+        count = waiting(streams)
+        self._line = count, _listening(streams), self._turnover(streams) if count else 0.0
 
     def full(self, request: Generate) -> Failed | None:
         """The refusal of a full queue, which says for how long it would have been waited in. From any thread.
 
         By the latest look, and those who came since count as waiting: in doubt a full queue refuses.
         """
-        count, turnover = self._line
+        everyone, listening, turnover = self._line
+        count = everyone if request.background else listening
         if request.priority or count < self._max_waiting:
-            self._line = count + 1, turnover
+            self._line = everyone + 1, listening + (not request.background), turnover
             return None
         shortest, longest = RETRY
         seconds = min(max((count + 1) * turnover, shortest), longest)
@@ -119,6 +124,11 @@ class Door:
 def waiting(streams: Iterable[Stream]) -> int:
     """How many have not got in yet."""
     return sum(stream.state is State.WAITING for stream in streams)
+
+
+def _listening(streams: Iterable[Stream]) -> int:
+    """How many of those who wait have somebody listening."""
+    return sum(stream.state is State.WAITING and not stream.request.background for stream in streams)
 
 
 def _is_news(now: float, stream: Stream, notice: Queued) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed, Transport
-from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, Progress, Queued, Stats, Use
+from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, PolicyName, Progress, Queued, Stats, Use
 
 TOLD_WITHIN = 2.0  # seconds that an engine may take to answer a question
 
@@ -95,6 +95,11 @@ class Fleet:
         for client in self._clients.values():
             if client.speaks(playout.stream):
                 client.report(playout)
+
+    def plan_by(self, policy: PolicyName) -> None:
+        """`EngineClient.plan_by`, for all engines."""
+        for client in self._clients.values():
+            client.plan_by(policy)
 
     async def models(self) -> list[ModelInfo]:
         """The models whose engines answer now. Raises `EngineLost` when there are none, and says why."""

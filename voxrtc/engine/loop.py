@@ -23,9 +23,10 @@ from torch import Tensor
 
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import Door, Stays
+from voxrtc.engine.precedence import listeners_first
 from voxrtc.engine.prompts import Prompts
 from voxrtc.engine.running import Running
-from voxrtc.engine.scheduler import Policy, StepPlan, playout
+from voxrtc.engine.scheduler import POLICIES, Policy, StepPlan, playout
 from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, Landed, machine, stats, view
 from voxrtc.engine.stream import Passage, Piece, State, Stream
 from voxrtc.engine.words import Words
@@ -45,6 +46,7 @@ from voxrtc.messages.engine import (
     ModelInfo,
     Models,
     Playout,
+    SetPolicy,
 )
 from voxrtc.speechlm.base import InvalidRequest, Prompt, Turn, pcm16
 
@@ -169,15 +171,19 @@ class Engine:
         now = self.clock()
         views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
         share = self.counters.prompt_share
-        plan = self.policy(now, views, machine(self.worker, self.costs, share, self._detokenizing, self.chunks))
+        room = machine(self.worker, self.costs, share, self._detokenizing, self.chunks)
+        plan = listeners_first(self.policy, now, views, room)
         working = bool(self._flights) or not plan.idle
         if working:
             self._execute(plan)
-            self.counters.busy += self.clock() - now
+            self.counters.busy += (seconds := self.clock() - now)
+            self.counters.paused += seconds * plan.paused
         self.door.tell(now, self.streams.values())
         return working
 
     def _execute(self, plan: StepPlan) -> None:
+        for name in plan.dismiss:
+            self._dismiss(self.streams[name])
         for name in plan.preempt:
             stream = self.streams[name]
             stream.evicted = self.worker.cache.evict(stream.slot)
@@ -298,10 +304,13 @@ class Engine:
             case Playout():
                 if stream := self.streams.get(request.stream):
                     stream.clock.report(request)
+            case SetPolicy():
+                self.policy = POLICIES[request.policy]
             case GetModels():
                 reply(Models(call=request.call, models=[self.info]))
             case GetStats():
-                reply(stats(request.call, self.counters, self.costs, self.streams.values(), self.worker, self.clock()))
+                streams = self.streams.values()
+                reply(stats(request.call, self.counters, self.costs, streams, self.worker, self.policy, self.clock()))
 
     def _begin(self, request: Generate, reply: Reply, at: float) -> None:
         self.door.look(self.streams.values())
@@ -386,6 +395,10 @@ class Engine:
         )
         stream.reply(Failed(stream=stream.id, code="invalid_request" if expected else "engine_error", message=message))
 
+    def _dismiss(self, stream: Stream) -> None:
+        self._end(stream, State.DISMISSED)
+        stream.reply(Failed(stream=stream.id, code="gave_way", message="Somebody who listens needed the place."))
+
     def _end(self, stream: Stream, state: State, frames_after_cancel: int = 0) -> None:
         self._leave(stream, failed=state is State.FAILED)
         del self.streams[stream.id]
@@ -394,7 +407,7 @@ class Engine:
         if stream.entered is not None:
             self.door.stays.observe(self.clock() - stream.entered)
         self.counters.frames_after_cancel += frames_after_cancel
-        if state is not State.FAILED:
+        if state in (State.DONE, State.CANCELLED):
             stream.reply(
                 Ended(stream=stream.id, reason=state.value, frames=stream.frames, frames_after_cancel=frames_after_cancel)
             )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from voxrtc.engine.costs import Costs
+from voxrtc.messages.engine import PolicyName
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class StreamView:
     held: int = 0  # cache pages
     ahead: float = 0.0  # of the slack, seconds that an interruption would waste; fewer for a listener that keeps what it gets
     head_start: float = 0.0  # seconds by which it goes before others; infinite for one that already speaks
+    background: bool = False  # nobody listens: it gives way to all streams that are listened to
 
 
 @dataclass(frozen=True)
@@ -55,18 +57,20 @@ class Machine:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """One step. `preempt` and `admit` happen before it, `prefill` and `decode` are one batch, `detokenize` runs beside it."""
+    """One step. The first three happen before it, `prefill` and `decode` are one batch, `detokenize` runs beside it."""
 
+    dismiss: tuple[str, ...] = ()  # end, since a listener needs the place
     preempt: tuple[str, ...] = ()  # give up their pages
     admit: tuple[str, ...] = ()  # get a slot, or come back
     prefill: tuple[tuple[str, int], ...] = ()  # with the number of prompt tokens
     decode: tuple[str, ...] = ()
     detokenize: tuple[tuple[str, int], ...] = ()  # with the number of frames
+    paused: bool = False  # background streams have no part in it, for a listener's sake
 
     @property
     def idle(self) -> bool:
         """Nothing to do until something changes."""
-        return not (self.admit or self.prefill or self.decode or self.detokenize)
+        return not (self.dismiss or self.admit or self.prefill or self.decode or self.detokenize)
 
 
 Policy = Callable[[float, Sequence[StreamView], Machine], StepPlan]
@@ -126,7 +130,7 @@ def playout(now: float, streams: Sequence[StreamView], machine: Machine) -> Step
     return _plan(queue, inside, chunks, machine, admit=_viable(queue, inside, machine))
 
 
-POLICIES: dict[str, Policy] = {"fifo": fifo, "two_phase": two_phase, "playout": playout, "offline": offline}
+POLICIES: dict[PolicyName, Policy] = {"fifo": fifo, "two_phase": two_phase, "playout": playout, "offline": offline}
 
 
 # --- what all policies share -----------------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ class EngineServer:
         self._watchers: set[bytes] = set()
         self._owners: dict[str, bytes] = {}  # stream -> client
         self._used = time.monotonic()  # when a stream last began or ended
+        self._background: set[str] = set()  # of these, streams that nobody listens to
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._clients = self._context.socket(zmq.ROUTER)
         self._clients.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished client is an error, on which its streams end
@@ -123,13 +124,14 @@ class EngineServer:
             case Unload():
                 self._unload(client, request)
             case GetUse(call=call):
-                live, last = len(self._owners), self._used
-                self._answer(client, Use(call=call, live=live, last=last, memory=self.memory()))
+                self._answer(client, Use(call=call, live=self._live, last=self._used, memory=self.memory()))
             case Generate():
                 if refusal := self._refusal(request):
                     self._answer(client, refusal)
                 else:
                     self._owners[request.stream], self._used = client, time.monotonic()
+                    if request.background:
+                        self._background.add(request.stream)
                     self._submit(client, request)
             case _:
                 self._submit(client, request)
@@ -160,9 +162,15 @@ class EngineServer:
 
     def _unload(self, client: bytes, request: Unload) -> None:
         """Refused while anyone listens, else the last word: whoever runs this process ends it upon the answer."""
-        if not self._owners:
+        live = self._live
+        if not live:
             self._announce(Progress(state="unloaded"))
-        self._answer(client, Unloaded(call=request.call, live=len(self._owners)))
+        self._answer(client, Unloaded(call=request.call, live=live))
+
+    @property
+    def _live(self) -> int:
+        """Streams that somebody listens to."""
+        return len(self._owners) - len(self._background)
 
     def _announce(self, progress: Progress) -> None:
         if self._progress.state == "unloaded":
@@ -188,11 +196,13 @@ class EngineServer:
         if over:
             self._owners.pop(stream.decode(), None)
             self._used = time.monotonic()
+            self._background.discard(stream.decode())
 
     def _abandon(self, client: bytes) -> None:
         """A client is gone: nobody listens to its streams."""
         self._watchers.discard(client)
         for stream in [name for name, owner in self._owners.items() if owner == client]:
             del self._owners[stream]
+            self._background.discard(stream)
             assert self._engine is not None
             self._engine.submit(Cancel(stream=stream), lambda reply: None)

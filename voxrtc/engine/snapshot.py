@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from voxrtc.engine.costs import Costs, LinearCost
 from voxrtc.engine.door import waiting
-from voxrtc.engine.scheduler import Machine, StreamView
+from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView
 from voxrtc.engine.stream import State, Stream
 from voxrtc.engine.worker import Worker
 from voxrtc.messages.engine import CostStats, Stats, StepStats, StreamStats
@@ -52,10 +52,13 @@ class Counters:
     chunks: int = 0
     frames_after_cancel: int = 0
     preempted: int = 0
+    paused: float = 0.0
     busy: float = 0.0  # seconds in which there was something to run
     model: float = 0.0  # of these, seconds inside the model
     prompt_share: float = 0.0  # prompt tokens run for each frame sampled, of late
-    ended: dict[State, int] = field(default_factory=lambda: {State.DONE: 0, State.CANCELLED: 0, State.FAILED: 0})
+    ended: dict[State, int] = field(
+        default_factory=lambda: {State.DONE: 0, State.CANCELLED: 0, State.FAILED: 0, State.DISMISSED: 0}
+    )
     ttfa: Recent = field(default_factory=Recent)
     lately: deque[Landed] = field(default_factory=lambda: deque(maxlen=32))
 
@@ -87,6 +90,7 @@ def view(stream: Stream, worker: Worker, now: float) -> StreamView:
         slack=stream.slack(now),
         ahead=stream.ahead(now),
         head_start=stream.head_start,
+        background=stream.request.background,
     )
 
 
@@ -118,7 +122,9 @@ def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy:
     )
 
 
-def stats(call: int, sums: Counters, costs: Costs, streams: Collection[Stream], worker: Worker, now: float) -> Stats:
+def stats(
+    call: int, sums: Counters, costs: Costs, streams: Collection[Stream], worker: Worker, policy: Policy, now: float
+) -> Stats:
     """The answer to `GetStats`."""
     return Stats(
         call=call,
@@ -131,6 +137,9 @@ def stats(call: int, sums: Counters, costs: Costs, streams: Collection[Stream], 
         failed=sums.ended[State.FAILED],
         frames_after_cancel=sums.frames_after_cancel,
         preempted=sums.preempted,
+        gave_way=sums.ended[State.DISMISSED],
+        paused=sums.paused,
+        policy=next(name for name, each in POLICIES.items() if each is policy),
         overhead=1 - sums.model / sums.busy if sums.busy else 0.0,
         costs={name: _cost(kind) for name, kind in (("step", costs.step), ("depth", costs.depth), ("codec", costs.codec))},
         kv_pages_used=worker.cache.used,
@@ -139,7 +148,17 @@ def stats(call: int, sums: Counters, costs: Costs, streams: Collection[Stream], 
         ttfa=sums.ttfa.latency(now),
         lately=_steps(sums.lately, now),
         waiting=waiting(streams),
-        streams=[StreamStats(stream=s.id, state=s.state.value, frames=s.frames, slack=s.slack(now)) for s in streams],
+        streams=[_stream(s, now) for s in streams],
+    )
+
+
+def _stream(stream: Stream, now: float) -> StreamStats:
+    return StreamStats(
+        stream=stream.id,
+        state=stream.state.value,
+        frames=stream.frames,
+        slack=stream.slack(now),
+        background=stream.request.background,
     )
 
 

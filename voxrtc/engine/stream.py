@@ -22,7 +22,7 @@ HEAD_START = 60.0  # seconds by which priority goes before others at the door; b
 
 
 class State(Enum):
-    """Where a stream is. The last three are final."""
+    """Where a stream is. The last four are final."""
 
     WAITING = "waiting"  # for its prompt, or at the door
     STARTING = "starting"  # in the engine, nothing handed over yet
@@ -30,6 +30,7 @@ class State(Enum):
     DONE = "done"
     CANCELLED = "cancelled"
     FAILED = "failed"
+    DISMISSED = "dismissed"  # a background stream whose place a listener needed
 
 
 @dataclass(frozen=True)
@@ -152,13 +153,15 @@ class Stream:
     @property
     def over(self) -> bool:
         """Nothing more will come of it."""
-        return self.state in (State.DONE, State.CANCELLED, State.FAILED)
+        return self.state in (State.DONE, State.CANCELLED, State.FAILED, State.DISMISSED)
 
     @property
     def head_start(self) -> float:
         """Seconds by which it goes before others at the door. Who is being listened to already goes before everyone."""
         if self.entered is not None:
             return math.inf
+        if self.request.background:
+            return -math.inf
         return HEAD_START if self.request.priority else 0.0
 
     def remember(self, turn: Turn, most: int) -> None:

@@ -41,6 +41,9 @@ class Generate(Message):
     `priority` is for someone who is in a conversation and broke in: the reply waits before strangers, and a full queue takes
     it still. Who gives it sees to it that one person has one such stream at a time; that bounds them.
 
+    A `background` stream has no person behind it. It gives way to all that have: it waits behind them, pauses while one of them
+    is short of sound, and ends (`Failed` with `gave_way`) when one needs its place.
+
     One that `continues` follows upon a stream that its listener hears: its first sound is nobody's first.
     """
 
@@ -51,6 +54,7 @@ class Generate(Message):
     voice: str = "default"
     sampling: Sampling = Sampling()
     priority: bool = False
+    background: bool = False
     continues: bool = False
     reference: Reference | None = None
     final: bool = True
@@ -87,6 +91,15 @@ class Playout(Message):
 
 class Watch(Message):
     """Ask to be told of the engine's `Progress`, now and whenever it changes. What a client says first."""
+
+
+PolicyName = Literal["playout", "fifo", "two_phase", "offline"]
+
+
+class SetPolicy(Message):
+    """Have a ready engine plan by this policy from its next step on. Streams go on as they are; `Stats` says what holds."""
+
+    policy: PolicyName
 
 
 class Unload(Message):
@@ -171,7 +184,7 @@ class Failed(Message):
     """The stream ended in an error that its listener should be told. Nothing of it follows."""
 
     stream: str
-    code: str  # invalid_request | model_not_found | model_loading | model_failed | busy | engine_error | engine_lost
+    code: str  # invalid_request | model_not_found | model_loading | model_failed | busy | gave_way | engine_error | engine_lost
     message: str
     retry_after: float | None = None  # seconds; with `busy` and `model_loading`
 
@@ -248,6 +261,7 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     frames: int
     slack: float | None  # seconds of sound its listener still has to play; None before the first chunk
+    background: bool = False
 
 
 class CostStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,6 +295,9 @@ class Stats(Message):
     failed: int
     frames_after_cancel: int
     preempted: int
+    gave_way: int  # background streams that ended for a listener's sake
+    paused: float  # seconds of its busy time in which background streams stood for a listener's sake
+    policy: PolicyName
     kv_pages_used: int
     kv_pages: int
     waiting: int  # of the streams, those that have not got in yet
@@ -292,5 +309,5 @@ class Stats(Message):
     lately: StepStats = StepStats()
 
 
-EngineRequest = Generate | Extend | Cancel | Playout | Watch | Unload | GetUse | GetModels | GetStats
+EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | Watch | Unload | GetUse | GetModels | GetStats
 EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Use | Models | Stats

@@ -14,7 +14,7 @@ import numpy as np
 
 from voxrtc.rtc.sound import FADE, FRAME, RATE, SampleQueue, Samples, echo, fade_in, fade_out, frame_of
 
-AHEAD, REFILL = 9, 4  # frames encoded before they are due; when so few are left, the next are encoded
+AHEAD, REFILL = 14, 4  # frames encoded before they are due; when so few are left, the next are encoded, ten in a job
 CAPACITY = 2 * RATE  # samples that may wait; beyond it the writer waits
 LOOKAHEAD = 120  # samples (2.5 ms) that a low-delay Opus encoder keeps back: silence pushes the last ones out
 PROGRESS = 25  # frames between two readings of a clock that runs: its reader lets it run on between them

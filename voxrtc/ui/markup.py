@@ -20,11 +20,11 @@ def markup() -> str:
     """
     page = (HERE / "page.html").read_text("utf-8")
     page = re.sub(r"<!-- (\w+\.html) -->", lambda name: (HERE / name[1]).read_text("utf-8").strip(), page)
-    words = _words()
-    return re.sub(r"\[\[(\w+)\.(\w+)\]\]", lambda place: html.escape(words[place[1]][place[2]]), page)
+    said = words()
+    return re.sub(r"\[\[(\w+)\.(\w+)\]\]", lambda place: html.escape(said[place[1]][place[2]]), page)
 
 
-def _words() -> dict[str, dict[str, str]]:
+def words() -> dict[str, dict[str, str]]:
     """What `words.js` says in the markup: it is there from the first picture on, before any module runs."""
     found = re.search(r"^export const MARKUP = (\{.*?^\});", WORDS.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert found, "words.js must say `export const MARKUP = {…};`"

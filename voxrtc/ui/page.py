@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import ROOT
+from voxrtc.ui.history import Minutes, build_history
 from voxrtc.ui.markup import markup
 
 STATIC = ROOT / "static"
@@ -34,19 +35,20 @@ import(new URL("voxrtc/js/page.js", document.baseURI)).then((page) => {
 """
 
 
-def build_page(models: list[ModelInfo]) -> gr.Blocks:
-    """The page for these models, the default one first."""
+def build_page(models: list[ModelInfo], minutes: Minutes = tuple) -> gr.Blocks:
+    """The page for these models, the default one first, and for the `minutes` of the last hours."""
     value = {"models": [msgspec.to_builtins(model) for model in models]}
     # What cards say goes to the page as data: Gradio would run a `${…}` in it as JavaScript, were it in the template.
     with gr.Blocks(title="VoxRTC", analytics_enabled=False) as page:
         gr.HTML(value, html_template=markup(), js_on_load=ADOPT, apply_default_css=False)
+        build_history(minutes)
     return page
 
 
-def mount_page(app: FastAPI, models: list[ModelInfo]) -> None:
+def mount_page(app: FastAPI, models: list[ModelInfo], minutes: Minutes = tuple) -> None:
     """Serve the page at `/` and its files under `/voxrtc/`. Call it last: Gradio answers all that is left."""
     app.mount(PREFIX, _Files(directory=STATIC), name="voxrtc-static")
-    page = build_page(models)
+    page = build_page(models, minutes)
     icon = str(STATIC / "icon.svg")
     gr.mount_gradio_app(app, page, path="/", head=HEAD, theme=_theme(), favicon_path=icon, footer_links=[], ssr_mode=False)
     page._queue.sleep_when_free = 0.05  # its default of 1 ms keeps 7% of a core busy when idle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voxrtc.bench.player import Player, Stall, on_time, replay
+from voxrtc.crowd.player import Player, Stall, on_time, replay
 
 ARRIVALS = st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 1000)), min_size=1, max_size=30).map(
     lambda steps: [(sum(gap for gap, _ in steps[: i + 1]), seconds) for i, (_, seconds) in enumerate(steps)]

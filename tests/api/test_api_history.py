@@ -1,0 +1,68 @@
+"""A minute at a time, bounded, as JSON and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import httpx
+import msgspec
+import pytest
+from fastapi import FastAPI
+
+from tests.fake_engine import ToneTransport, tones
+from voxrtc.api import history
+from voxrtc.api.history import KEPT, History
+from voxrtc.messages.engine import Stats
+from voxrtc.messages.media import MediaStats, Spoke
+from voxrtc.recent import Latency
+
+pytestmark = pytest.mark.anyio
+NONE = Latency()
+
+
+async def engine(ttfa: Latency = NONE) -> dict[str, Stats]:
+    (stats,) = (await tones(ToneTransport()).stats()).values()
+    return {"tone": msgspec.structs.replace(stats, ttfa=ttfa)}
+
+
+def media(underruns: int) -> MediaStats:
+    spoke = Spoke(responses=9, underruns=underruns, ttfa=Latency(), turn=Latency(3, 800.0, 900.0))
+    return MediaStats(call="", peers=2, calls=5, underruns=underruns, tasks=1, models={"tone": spoke})
+
+
+async def nobody() -> history.Counted:
+    raise AssertionError("not asked here")
+
+
+async def test_a_minute_has_its_own_underruns_and_latencies() -> None:
+    past = History(nobody, lambda: 60.0)
+    past.note(await engine(Latency(7, 130.0, 310.0)), media(4))
+    past.note(await engine(), media(6))
+    past.note(await engine(), media(1))  # another process
+    past.note(await engine(), None)  # none
+    assert [minute.underruns for minute in past.minutes] == [4, 2, 0, 0]
+    first = past.minutes[0]
+    assert (first.at, first.model, first.first_sounds, first.listeners) == (60.0, "tone", 7, 2)
+    assert (first.ttfa_p50_ms, first.ttfa_p95_ms, first.turn_p50_ms) == (130.0, 310.0, 800.0)
+
+
+async def test_it_is_bounded() -> None:
+    past, stats = History(nobody), await engine()
+    for _ in range(KEPT + 10):
+        past.note(stats, None)
+    assert len(past.minutes) == KEPT
+
+
+async def test_it_is_told_as_json_and_as_csv() -> None:
+    past, app = History(nobody, lambda: 60.0), FastAPI()
+    past.note(await engine(Latency(7, 130.0, 310.0)), media(4))
+    app.include_router(history.router(past))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://voxrtc") as client:
+        (row,) = (await client.get("/v1/voxrtc/history")).json()["minutes"]
+        answer = await client.get("/v1/voxrtc/history?format=csv")
+        assert (await client.get("/v1/voxrtc/history?format=xml")).status_code == 422
+    assert answer.headers["content-type"].startswith("text/csv")
+    (same,) = csv.DictReader(io.StringIO(answer.text))
+    assert same == {name: "" if value is None else str(value) for name, value in row.items()}
+    assert row["ttfa_p95_ms"] == 310.0

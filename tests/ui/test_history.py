@@ -1,0 +1,50 @@
+"""The last hours as tables for Gradio's plots, and a page that asks for nothing while they are closed."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from tests.fake_engine import TONE_MODEL
+from voxrtc.ui.history import tables
+from voxrtc.ui.page import build_page
+
+MINUTE = {
+    "at": 60.0,
+    "model": "tone",
+    "ttfa_p50_ms": 130.0,
+    "ttfa_p95_ms": 310.0,
+    "turn_p50_ms": None,
+    "first_sounds": 7,
+    "streams": 1,
+    "underruns": 2,
+}
+
+
+def test_each_figure_is_a_line_and_what_is_not_known_is_left_out() -> None:
+    latency, streams, dry = tables([MINUTE, MINUTE | {"model": "other", "turn_p50_ms": 700.0}])
+    assert latency.groupby("line")["ms"].max().to_dict() == {
+        "tone: median": 130.0,
+        "tone: 95th percentile": 310.0,
+        "other: median": 130.0,
+        "other: 95th percentile": 310.0,
+        "other: spoken turn, median": 700.0,
+    }
+    assert sorted(streams["count"]) == [1, 1, 7, 7]
+    assert list(dry["count"]) == [2, 2]
+
+
+def test_of_nothing_there_are_empty_tables() -> None:
+    assert [list(table.columns) for table in tables([])] == [
+        ["at", "ms", "line"],
+        ["at", "count", "line"],
+        ["at", "count", "line"],
+    ]
+    assert all(table.empty for table in tables([]))
+
+
+def test_it_is_closed_and_its_timer_stands() -> None:
+    blocks = build_page([TONE_MODEL], lambda: [MINUTE]).blocks.values()
+    (accordion,) = (block for block in blocks if isinstance(block, gr.Accordion))
+    (timer,) = (block for block in blocks if isinstance(block, gr.Timer))
+    assert not accordion.open and not timer.active
+    assert all(block.value is None for block in blocks if isinstance(block, gr.LinePlot))

@@ -1,0 +1,103 @@
+"""The last hours, a minute at a time, in memory: `GET /v1/voxrtc/history`."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+
+from voxrtc.messages.engine import Stats
+from voxrtc.messages.media import MediaStats
+
+MINUTE = 60.0  # seconds
+KEPT = 12 * 60  # minutes
+
+Counted = tuple[dict[str, Stats], MediaStats | None]
+
+
+class Minute(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's minute that ended `at` (seconds since 1970). `first_sounds`: streams that began to sound in it; `streams`:
+    those that were there when it ended."""
+
+    at: float
+    model: str
+    ttfa_p50_ms: float | None
+    ttfa_p95_ms: float | None
+    turn_p50_ms: float | None
+    turn_p95_ms: float | None
+    first_sounds: int
+    streams: int
+    underruns: int
+    listeners: int  # of all models
+
+
+class History:
+    """Asks once a minute (`keep`), and knows the last `KEPT` minutes."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Counted]], clock: Callable[[], float] = time.time) -> None:
+        self._ask, self._clock = ask, clock
+        self._minutes: deque[list[Minute]] = deque(maxlen=KEPT)
+        self._dry: dict[str, int] = {}  # underruns so far, by model
+
+    async def keep(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(MINUTE)
+            self.note(*await self._ask())
+
+    def note(self, engines: dict[str, Stats], media: MediaStats | None) -> None:
+        """A minute is over."""
+        self._minutes.append([self._minute(model, engine, media) for model, engine in engines.items()])
+
+    @property
+    def minutes(self) -> list[Minute]:
+        """The oldest first."""
+        return [minute for minutes in self._minutes for minute in minutes]
+
+    def _minute(self, model: str, engine: Stats, media: MediaStats | None) -> Minute:
+        spoke = media.models.get(model) if media else None
+        before, dry = self._dry.get(model, 0), spoke.underruns if spoke else 0
+        self._dry[model] = dry
+        return Minute(
+            at=round(self._clock(), 1),
+            model=model,
+            ttfa_p50_ms=engine.ttfa.p50_ms,
+            ttfa_p95_ms=engine.ttfa.p95_ms,
+            turn_p50_ms=spoke.turn.p50_ms if spoke else None,
+            turn_p95_ms=spoke.turn.p95_ms if spoke else None,
+            first_sounds=engine.ttfa.count,
+            streams=len(engine.streams),
+            underruns=max(0, dry - before),  # another media process begins at nothing
+            listeners=media.peers if media else 0,
+        )
+
+
+def router(history: History) -> APIRouter:
+    """The route over the history."""
+    routes = APIRouter()
+
+    @routes.get("/v1/voxrtc/history", response_model=None)
+    async def minutes(format: Literal["json", "csv"] = "json") -> Response:
+        rows: list[dict[str, Any]] = msgspec.to_builtins(history.minutes)
+        if format == "json":
+            return JSONResponse({"minutes": rows})
+        name = {"Content-Disposition": "attachment; filename=voxrtc-history.csv"}
+        return Response(_csv(rows), media_type="text/csv", headers=name)
+
+    return routes
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, Minute.__struct_fields__)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

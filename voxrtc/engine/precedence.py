@@ -1,0 +1,35 @@
+"""Listeners before background streams, whatever the policy: nobody waits or runs dry for the sake of one that nobody hears.
+
+Pure, like the policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from voxrtc.engine.scheduler import Machine, Policy, StepPlan, StreamView
+
+SHORT = 0.5  # seconds of slack below which a listener is served alone
+
+
+def listeners_first(policy: Policy, now: float, streams: Sequence[StreamView], machine: Machine) -> StepPlan:
+    """What `policy` plans. While a listener lacks something, it plans as if there were no background streams; and as many of
+    them as there are listeners who still find no place are dismissed, the latest to come first. When there is nothing to be
+    done for listeners at the moment, it is done for all.
+    """
+    listeners = [stream for stream in streams if not stream.background]
+    inside = [stream for stream in streams if stream.background and stream.admitted]
+    if not inside or not any(map(_lacks, listeners)):
+        return policy(now, streams, machine)
+    plan = policy(now, listeners, replace(machine, slots=machine.slots - len(inside)))
+    outside = {s.id for s in listeners if not s.admitted or s.evicted} - set(plan.admit) | set(plan.preempt)
+    inside.sort(key=lambda stream: (stream.arrived, stream.id), reverse=True)
+    plan = replace(plan, dismiss=tuple(stream.id for stream in inside[: len(outside)]), paused=True)
+    return policy(now, streams, machine) if plan.idle else plan
+
+
+def _lacks(stream: StreamView) -> bool:
+    """It is short of sound, and the engine can do something about that. Who waits for text waits for somebody else."""
+    short = stream.slack is None or stream.slack < SHORT
+    return short and not stream.starved and (not stream.admitted or bool(stream.pending) or not stream.complete)
