@@ -7,17 +7,18 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import uvicorn
 from fastapi import FastAPI
 
 
 @contextmanager
-def serving(app: FastAPI) -> Iterator[tuple[str, int]]:
-    """Host and port of `app`, which runs in a thread and an event loop of its own until the block ends."""
+def serving(app: FastAPI, lifespan: Literal["on", "off"] = "off", proxies: str = "") -> Iterator[tuple[str, int]]:
+    """Host and port of `app`, which runs in a thread and an event loop of its own until the block ends, behind `proxies`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ready = threading.Event()
-        server = _Server(uvicorn.Config(app, log_config=None, lifespan="off"), ready)
+        server = _Server(uvicorn.Config(app, log_config=None, lifespan=lifespan, forwarded_allow_ips=proxies), ready)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
         thread.start()
         try:

@@ -74,7 +74,8 @@ def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signa
     with started(tmp_path) as process:
         url = address(process)
         assert httpx.get(f"{url}/healthz").json()["status"] == "ok"
-        family = family_of(process.pid, 4)  # media, speech to text, engine, and at last the chat model
+        httpx.post(f"{url}/v1/voxrtc/crowd", json={"listeners": 2, "peers": 1}).raise_for_status()
+        family = family_of(process.pid, 5)  # media, speech to text, engine, virtual peers, and at last the chat model
         process.send_signal(how)
         code = process.wait(15)
         assert gone(family)

@@ -20,7 +20,12 @@ from fastapi import APIRouter, FastAPI
 from voxrtc import machine
 from voxrtc.api import history, replies, stats
 from voxrtc.api.app import build_app
+from voxrtc.api.errors import ApiError
+from voxrtc.api.feed import Feed
 from voxrtc.api.history import History
+from voxrtc.api.host import PublicHost, Rules
+from voxrtc.api.hosting import Hosting
+from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import CallRefused, MediaClient
@@ -38,6 +43,7 @@ from voxrtc.rtc.turn import Relays
 from voxrtc.settings import HUB_TOKENS, Settings
 from voxrtc.suggestion import Suggestion
 from voxrtc.supervisor import Child, Supervisor
+from voxrtc.ui import programs
 from voxrtc.ui.page import mount_page
 
 MOST_PEERS = 8  # WebRTC peers of a crowd: each takes some percent of a core on either side
@@ -108,16 +114,23 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             chat = CompletionClient(chat_address)
             past = History(partial(stats.count, engines, media))
             who_answers = replies.router(settings, lambda: chat.progress)
+            hosting = _hosting(settings, relays, media)
             crowd = _crowd(settings, engines, supervisor, _place(listener), f"ipc://{Path(folder, 'crowd')}")
-            app = _app(engines, media, keeper, who_answers, relays, settings.relay, crowd, past)
+            app = _app(engines, media, keeper, who_answers, hosting, crowd, past)
 
             def start_chat() -> None:
                 if settings.embedded:
                     supervisor.start(chat_process)
 
             # Sound does not get smaller by deflating, but costs time
-            config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, ws_per_message_deflate=False)
-            server = uvicorn.Server(config)
+            config = uvicorn.Config(
+                app,
+                log_level="warning",
+                timeout_graceful_shutdown=2,
+                ws_per_message_deflate=False,
+                forwarded_allow_ips=settings.proxies,
+            )
+            server = _Server(config, app.state.feed)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             watching = asyncio.create_task(keeper.watch())
             keeping = asyncio.create_task(past.keep())
@@ -130,6 +143,18 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             await media.close()
             await chat.close()
             await relays.close()
+
+
+class _Server(uvicorn.Server):
+    """Stops at once: who looks at the feed looks for ever."""
+
+    def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
+        super().__init__(config)
+        self._feed = feed
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._feed.close()
+        await super().shutdown(sockets)
 
 
 def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, place: str, address: str) -> Crowd:
@@ -181,23 +206,43 @@ async def _load_first(engines: Fleet, keeper: Keeper) -> None:
         await engines.load(engines.default)
 
 
+def _hosting(settings: Settings, relays: Relays, media: MediaClient) -> Hosting:
+    if not settings.public:
+        return Hosting(relays, settings.relay)
+    rules = Rules(settings.public_calls, settings.public_starts, settings.max_peers, 60 * settings.public_minutes)
+    public = PublicHost(rules, media)
+    media.over = public.over
+    return Hosting(relays, settings.relay, public)
+
+
 def _app(
     engines: Fleet,
     media: MediaClient,
     keeper: Keeper,
     who_answers: APIRouter,
-    relays: Relays,
-    relayed: bool,
+    hosting: Hosting,
     crowd: Crowd,
     past: History,
 ) -> FastAPI:
     cards = list(keeper.cards.values())
     suggestion = Suggestion(cards, gpu=bool(keeper.machine.gpu))
     suggestion.look()
-    app = build_app(engines, media, keeper, suggestion.name, relays, relayed, crowd)
+    app = build_app(engines, media, keeper, suggestion.name, hosting, crowd)
     app.include_router(who_answers)
     app.include_router(history.router(past))
-    mount_page(app, [card.info for card in cards], lambda: msgspec.to_builtins(past.minutes))
+
+    async def say(text: str, model: str, voice: str, address: str) -> tuple[int, bytes]:
+        try:
+            leave = hosting.host.listen(address)
+        except ApiError as error:
+            raise ValueError(str(error.detail)) from None
+        try:
+            return await whole(engines, text, model, voice)
+        finally:
+            leave()
+
+    add = partial(programs.offer, say=say, ready=engines.models)
+    mount_page(app, [card.info for card in cards], lambda: msgspec.to_builtins(past.minutes), add)
     return app
 
 

@@ -1,6 +1,6 @@
 /** What happens now, as it is shown: in words, on the Talk button, and in a notice when something is wrong. Keeps nothing. */
 import { write } from "./element.js";
-import { TALK } from "./words.js";
+import { LINE, TALK } from "./words.js";
 
 const BUSY = new Set(["connecting", "waiting", "speaking"]);
 
@@ -36,14 +36,15 @@ export function drawSend(button, interrupts, obstacle) {
 function words(talker, obstacle) {
   const { hearing, listening, mode } = talker.input;
   if (hearing || talker.voice.held) return TALK.hearing;
-  if (talker.voice.place) return TALK.inLine(talker.voice.place);
+  if (talker.place) return TALK.inLine(talker.place);
   if (obstacle && !isBusy(talker)) return obstacle;
-  return listening && talker.state === "ready" ? TALK.listening[mode] : TALK.states[talker.state];
+  const state = listening && talker.state === "ready" ? TALK.listening[mode] : TALK.states[talker.state];
+  return talker.line.open ? [state, LINE.ways[talker.line.way]?.(talker.line.call.clock.roundTrip)].filter(Boolean).join(" ") : state;
 }
 
 /** What a screen reader says aloud: only what the person could not hear from the conversation itself. */
 function news(talker, obstacle) {
-  if (talker.voice.place) return TALK.place(talker.voice.place.position);
+  if (talker.place) return TALK.place(talker.place.position);
   if (obstacle && !isBusy(talker)) return obstacle;
   return talker.input.listening ? TALK.listening[talker.input.mode] : "";
 }

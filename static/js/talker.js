@@ -10,7 +10,7 @@ import { Transcript } from "./transcript.js";
 import { Trouble } from "./troubles.js";
 import { Voice } from "./voice.js";
 
-const NOT_THE_CALL = /^(no_text|mic_|sound_|speaker_)/; // troubles that leave the connection as it is
+const NOT_THE_CALL = /^(no_text|mic_|sound_|speaker_|ending)/; // troubles that leave the connection as it is
 // We stop without asking whether there is something to stop, and commit without asking whether it arrived.
 const HARMLESS = new Set(["response_cancel_not_active", "input_audio_buffer_commit_empty"]);
 
@@ -31,13 +31,17 @@ export class Talker extends EventTarget {
   /** @param {URL} base where the server's API hangs */
   constructor(base) {
     super();
-    const line = (this.line = new Connection(base));
+    const line = (this.line = new Connection(base, () => this.voice.speaker.context));
     this.input = new Input(line);
     this.voice = new Voice(line, this.transcript);
     this.gear = new Gear(this.voice.speaker, this.input, this.devices, line);
     line.addEventListener("message", ({ detail }) => this.#take(detail));
     line.addEventListener("lost", ({ detail }) => (this.#drop(), this.#fail(detail)));
+    line.addEventListener("broken", () => this.#warn(new Trouble("broken")));
+    line.addEventListener("mended", () => this.#mended());
+    line.addEventListener("way", () => this.#tell());
     line.addEventListener("idle", () => this.hangUp());
+    line.addEventListener("place", () => this.#tell());
     this.input.addEventListener("change", () => this.#tell());
     this.input.addEventListener("said", () => this.input.answers && this.voice.request({}, performance.now()));
     this.voice.addEventListener("change", () => this.#tell());
@@ -50,6 +54,11 @@ export class Talker extends EventTarget {
   /** @returns {State} */
   get state() {
     return this.voice.state ?? this.#state;
+  }
+
+  /** Where we stand in line, for a call or for the engine. */
+  get place() {
+    return this.voice.place ?? this.line.place;
   }
 
   /**
@@ -112,7 +121,7 @@ export class Talker extends EventTarget {
   /** Push to talk: the key went down. The voice is silent at once. Call it inside the person's gesture. @param {Wish} wish */
   async press(wish) {
     this.#held = true;
-    this.stop();
+    this.#hush();
     if (!this.input.ready) await this.listen(wish);
     if (!this.#held || !this.input.ready) return; // let go while the browser asked
     this.input.press();
@@ -135,6 +144,11 @@ export class Talker extends EventTarget {
 
   /** Silence at once; then the server is told. */
   stop() {
+    this.line.leaveLine();
+    this.#hush();
+  }
+
+  #hush() {
     this.#wish = null;
     if (!this.line.open) return this.#change(this.#state === "connecting" ? "idle" : this.#state);
     this.voice.stop();
@@ -149,7 +163,7 @@ export class Talker extends EventTarget {
 
   /** Connect if need be, then ask for what the person wants, unless they want something else by then. */
   async #have(wish, ask) {
-    this.stop();
+    this.#hush();
     const asked = performance.now();
     try {
       if (!wish.text.trim()) throw new Trouble("no_text");
@@ -180,18 +194,20 @@ export class Talker extends EventTarget {
     this.transcript.take(event);
     this.input.take(event);
     this.voice.take(event);
-    if (event.type === "error" && !HARMLESS.has(event.error.code)) this.#complain(event.error);
+    if (event.type === "voxrtc.ending") this.#fail(new Trouble("ending", event.message));
+    else if (event.type === "error" && !HARMLESS.has(event.error.code)) this.#complain(event.error);
     else if (event.type === "input_audio_buffer.speech_started" && !this.voice.state) this.#rest();
   }
 
   #complain({ code, message }) {
-    this.stop(); // nothing of this turn shall still come
+    this.#hush(); // nothing of this turn shall still come
     this.#fail(new Trouble(code ?? "other", message));
   }
 
   #fail(error) {
     if (!(error instanceof Trouble)) console.error(error);
     const trouble = error instanceof Trouble ? error : new Trouble("other");
+    if (trouble.code === "left_line") return this.#change("idle");
     if (NOT_THE_CALL.test(trouble.code)) return this.#warn(trouble);
     this.#wish = null;
     this.voice.forget();
@@ -203,6 +219,12 @@ export class Talker extends EventTarget {
   #rest(trouble = null) {
     this.line.rest();
     this.#change("ready", trouble);
+  }
+
+  /** Another line has taken over. */
+  #mended() {
+    if (this.input.listening) this.input.connect();
+    this.#warn(null);
   }
 
   #drop() {

@@ -89,6 +89,7 @@ export const MARKUP = {
     "intro": "Each has something said, plays it as fast as speech, and asks for more. A glass is the sound at hand; one that runs dry turns red.",
     "size": "Virtual listeners",
     "peers": "Whole WebRTC calls besides",
+    "legend": "Dot: waits for its first sound. Red edge: ran dry before. Cross: turned away. Below: a person, filled if it is you; a WebRTC call.",
     "policy": "The engine plans by",
     "fifo": "Fifo",
     "fifo_is": "first come, first served",
@@ -158,6 +159,18 @@ export const TALK = {
     },
   },
 };
+
+export const LINE = {
+  /** What a person should know of the way that the sound takes. @type {Record<string, (roundTrip: number) => string>} */
+  ways: {
+    relay: (roundTrip) => `Connected through a relay${later(roundTrip)}.`,
+    tunnel: (roundTrip) => `UDP is blocked here: connected over WebSocket${later(roundTrip + 60)}.`,
+  },
+};
+
+function later(ms) {
+  return Number.isNaN(ms) ? "" : `, expect about ${Math.max(10, Math.round(ms / 10) * 10)}\u00a0ms more`;
+}
 
 /** For those who cannot see what was struck through. */
 export const TRANSCRIPT = { interrupted: "(interrupted)", unheard: "(interrupted here; not heard:)" };
@@ -283,6 +296,7 @@ export const DASHBOARD = {
     median: "median",
     late: "95th percentile",
     turn: "spoken turn, median",
+    heard: "heard here",
     batch: "Streams in a step",
     cache: "KV pages",
     queue: "In line",
@@ -336,6 +350,30 @@ export const TROUBLES = {
     title: "The server is busy",
     advice: "All places are taken. Try again in a few seconds.",
   },
+  places_taken: {
+    title: "All places are taken",
+    advice: "Press Talk or Speak to stand in line.",
+  },
+  queue_full: {
+    title: "The line is full",
+    advice: "Come back in a few minutes.",
+  },
+  too_many_of_yours: {
+    title: "You have other calls open here",
+    advice: "End one of them, perhaps in another window, then try again.",
+  },
+  too_often: {
+    title: "That was too often",
+    advice: "Wait a moment, then try again.",
+  },
+  ending: {
+    title: "This call ends soon",
+    advice: "Calls have a limited time here.",
+  },
+  session_expired: {
+    title: "The time of this call is up",
+    advice: "You are welcome to call again.",
+  },
   media_lost: {
     title: "The server is starting",
     advice: "Press Speak again in a few seconds.",
@@ -359,6 +397,18 @@ export const TROUBLES = {
   udp_blocked: {
     title: "No path for sound",
     advice: "The server answers, but its sound cannot get through: this network seems to block UDP. Try without a VPN, or on another network.",
+  },
+  broken: {
+    title: "The connection broke",
+    advice: "Connecting again; the conversation goes on.",
+  },
+  offline: {
+    title: "This computer has no network",
+    advice: "Check its connection, then press Talk or Speak.",
+  },
+  session_gone: {
+    title: "The conversation is over",
+    advice: "The connection was away for too long. Press Talk or Speak to begin anew.",
   },
   connection_lost: {
     title: "The connection was lost",

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -125,9 +126,14 @@ async def test_a_model_comes_and_goes_while_another_speaks(tmp_path: Path) -> No
         with pytest.raises(InUse, match="a listener"):
             await fleet.unload("tiny")
         assert set(await fleet.stats()) == {"lark", "tiny"}
+        nobody = fleet.generate(msgspec.structs.replace(by_tiny(TEXT * 20), background=True))
+        await anext(nobody)
         await listener.aclose()
         pid = it.pid("tiny")
         await until_unloaded(fleet)
+        with pytest.raises(StreamFailed):  # a stream in the background is no listener
+            async for _ in nobody:
+                pass
         assert gone(pid) and fleet.states()["tiny"].state == "unloaded"
         late = await refused(fleet, by_tiny())
         assert late.code == "model_not_found" and "is not loaded" in str(late) and "lark" in str(late)

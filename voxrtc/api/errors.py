@@ -30,7 +30,7 @@ _CODE = {404: "not_found", 405: "method_not_allowed"}
 class ApiError(HTTPException):
     """An answer that is an error: HTTP `status`, `code` for programs, `message` for people, and the field at fault.
 
-    A 503 says after how many seconds to try again.
+    A 429 or 503 says after how many seconds to try again.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ def response(error: ApiError, headers: Mapping[str, str] | None = None) -> Respo
     """The error on the wire. A client that may simply try again is told when."""
     kind = "invalid_request_error" if error.status_code < 500 else "server_error"
     fields = {"message": error.detail, "type": kind, "code": error.code, "param": error.param}
-    retry = {"Retry-After": str(math.ceil(error.retry_after))} if error.status_code == 503 else {}
+    retry = {"Retry-After": str(math.ceil(error.retry_after))} if error.status_code in (429, 503) else {}
     # Escaped to ASCII: a message may quote text that has no UTF-8 form (lone surrogates).
     body = json.dumps({"error": fields}).encode()
     return Response(body, error.status_code, {**(headers or {}), **retry}, media_type="application/json")

@@ -24,12 +24,13 @@ class LimitedRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def limited(request: Request) -> Response:
-            return await handler(Request(request.scope, _limit(request.receive, self.limit)))
+            return await handler(Request(request.scope, bounded(request.receive, self.limit)))
 
         return limited
 
 
-def _limit(receive: Receive, limit: int) -> Receive:
+def bounded(receive: Receive, limit: int) -> Receive:
+    """What brings a body, up to `limit` bytes; then it raises `ApiError` 413."""
     taken = 0
 
     async def limited() -> Message:

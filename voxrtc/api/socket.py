@@ -8,6 +8,9 @@ import uuid
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
+from voxrtc.api.address import address_of
+from voxrtc.api.errors import ApiError
+from voxrtc.api.host import Host
 from voxrtc.api.origin import foreign
 from voxrtc.chat import events
 from voxrtc.chat.media_client import CallRefused, MediaClient
@@ -20,7 +23,7 @@ UNREAD = 1 << 22  # characters that may wait for a client that does not read: fo
 BAD_REQUEST, REFUSED, TOO_SLOW, LATER = 4000, 1008, 1008, 1013  # close codes (RFC 6455 section 7.4; 4000 is ours)
 
 
-def router(media: MediaClient) -> APIRouter:
+def router(media: MediaClient, host: Host) -> APIRouter:
     """The route over the media process."""
     routes = APIRouter(tags=["realtime"])
 
@@ -34,7 +37,15 @@ def router(media: MediaClient) -> APIRouter:
             if call_id:
                 message = "A call cannot be joined by a WebSocket; send its events on its data channel."
                 return await _refuse(socket, BAD_REQUEST, "invalid_value", message)
-            await _Talk(socket, media).run({"model": model} if model else {})
+            talk = _Talk(socket, media)
+            try:
+                host.begin(talk.call, address_of(socket))
+            except ApiError as error:
+                return await _refuse(socket, LATER, error.code, str(error.detail))
+            try:
+                await talk.run({"model": model} if model else {})
+            finally:
+                host.over(talk.call)
 
     return routes
 
@@ -44,14 +55,14 @@ class _Talk:
 
     def __init__(self, socket: WebSocket, media: MediaClient) -> None:
         self._socket, self._media = socket, media
-        self._call = f"ws_{uuid.uuid4().hex}"
+        self.call = f"ws_{uuid.uuid4().hex}"
         self._unsent: asyncio.Queue[str | None] = asyncio.Queue()  # None: the media process is gone
         self._unread = 0  # characters
         self._too_slow = asyncio.Event()
 
     async def run(self, session: dict[str, str]) -> None:
         try:
-            await self._media.open(self._call, session, self._tell)
+            await self._media.open(self.call, session, self._tell)
         except CallRefused as refusal:
             code = LATER if refusal.status == 503 else BAD_REQUEST
             return await _refuse(self._socket, code, refusal.code, refusal.message)
@@ -63,7 +74,7 @@ class _Talk:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
             with contextlib.suppress(CallRefused):
-                await self._media.hang_up(self._call)
+                await self._media.hang_up(self.call)
         if self._too_slow.is_set():
             with contextlib.suppress(TimeoutError):  # it may not read this either
                 await asyncio.wait_for(self._socket.close(TOO_SLOW, "This client does not read its events."), 1.0)
@@ -96,7 +107,7 @@ class _Talk:
                 self._tell(events.error("event_too_large", size))
             else:
                 try:
-                    await self._media.say(self._call, text)
+                    await self._media.say(self.call, text)
                 except CallRefused:
                     return self._tell(None)
 

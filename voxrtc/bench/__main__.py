@@ -6,6 +6,7 @@ import importlib
 import sys
 
 COMMANDS = [
+    "crowd",
     "dashboard",
     "echo",
     "fastrtc",

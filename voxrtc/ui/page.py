@@ -5,6 +5,8 @@ Nothing happens here: the browser talks to the HTTP API and over WebRTC, so a bu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import gradio as gr
@@ -35,23 +37,45 @@ import(new URL("voxrtc/js/page.js", document.baseURI)).then((page) => {
 """
 
 
-def build_page(models: list[ModelInfo], minutes: Minutes = tuple) -> gr.Blocks:
+KEPT = 600  # seconds that a file which a program asked for can be fetched
+
+Add = Callable[[gr.Blocks], None]  # puts in what programs may call
+
+
+def build_page(models: list[ModelInfo], minutes: Minutes = tuple, add: Add = lambda page: None) -> gr.Blocks:
     """The page for these models, the default one first, and for the `minutes` of the last hours."""
     value = {"models": [msgspec.to_builtins(model) for model in models]}
     # What cards say goes to the page as data: Gradio would run a `${…}` in it as JavaScript, were it in the template.
-    with gr.Blocks(title="VoxRTC", analytics_enabled=False) as page:
+    with gr.Blocks(title="VoxRTC", analytics_enabled=False, delete_cache=(KEPT, KEPT)) as page:
         gr.HTML(value, html_template=markup(), js_on_load=ADOPT, apply_default_css=False)
         build_history(minutes)
+        add(page)
     return page
 
 
-def mount_page(app: FastAPI, models: list[ModelInfo], minutes: Minutes = tuple) -> None:
+def mount_page(app: FastAPI, models: list[ModelInfo], minutes: Minutes = tuple, add: Add = lambda page: None) -> None:
     """Serve the page at `/` and its files under `/voxrtc/`. Call it last: Gradio answers all that is left."""
     app.mount(PREFIX, _Files(directory=STATIC), name="voxrtc-static")
-    page = build_page(models, minutes)
-    icon = str(STATIC / "icon.svg")
-    gr.mount_gradio_app(app, page, path="/", head=HEAD, theme=_theme(), favicon_path=icon, footer_links=[], ssr_mode=False)
+    app.add_api_route("/gradio_api/upload", _no_uploads, methods=["POST"], include_in_schema=False)
+    page = build_page(models, minutes, add)
+    gr.mount_gradio_app(
+        app,
+        page,
+        path="/",
+        head=HEAD,
+        theme=_theme(),
+        favicon_path=str(STATIC / "icon.svg"),
+        footer_links=["api"],
+        run_history=False,
+        ssr_mode=False,
+        mcp_server=find_spec("mcp") is not None,
+    )
     page._queue.sleep_when_free = 0.05  # its default of 1 ms keeps 7% of a core busy when idle
+
+
+async def _no_uploads() -> Response:
+    """Gradio would keep whatever it is sent, and nothing here wants a file."""
+    return Response("This server takes no uploads.", 403)
 
 
 class _Files(StaticFiles):

@@ -1,0 +1,187 @@
+"""`speak` and `models` as programs call them: by Gradio's own client, and as tools of an MCP host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import time
+import wave
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+from tests.fake_engine import TONE_MODEL, ToneTransport, tones
+from tests.serving import serving
+from voxrtc.api.whole import whole
+from voxrtc.messages.engine import Cancel, Generate
+from voxrtc.ui import programs
+from voxrtc.ui.page import mount_page
+
+LONG = " ".join(["word"] * 500)
+
+
+class Served:
+    """The page over an engine that speaks ten times as fast as a person: its address, and what the engine was asked."""
+
+    def __init__(self, url: str, tone: ToneTransport) -> None:
+        self.url, self.tone = url, tone
+
+    def asked(self, kind: type) -> list[Any]:
+        return [request for request in self.tone.requests if isinstance(request, kind)]
+
+    def until(self, done: Callable[[], bool], within: float = 20.0) -> None:
+        deadline = time.monotonic() + within
+        while not done():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    tone, app = ToneTransport(speed=10.0), FastAPI()
+    engines = tones(tone)
+
+    async def say(text: str, model: str, voice: str, address: str) -> tuple[int, bytes]:
+        assert address == "127.0.0.1"
+        return await whole(engines, text, model, voice)
+
+    mount_page(app, [TONE_MODEL], add=partial(programs.offer, say=say, ready=engines.models))
+    with serving(app, lifespan="on") as (host, port):
+        yield Served(f"http://{host}:{port}/", tone)
+
+
+@pytest.fixture(scope="module")
+def client(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Client:
+    return Client(served.url, verbose=False, download_files=tmp_path_factory.mktemp("files"))
+
+
+def seconds(file: str) -> float:
+    with wave.open(file) as sound:
+        assert (sound.getnchannels(), sound.getsampwidth(), sound.getframerate()) == (1, 2, 24_000)
+        return sound.getnframes() / 24_000
+
+
+def test_gradio_s_client_gets_a_sound_file(client: Client) -> None:
+    assert seconds(client.predict("Three short words", api_name="/speak")) == pytest.approx(0.3)
+    assert seconds(client.predict("Two words", "tone", "default", api_name="/speak")) == pytest.approx(0.2)
+
+
+def test_it_learns_what_models_there_are(client: Client) -> None:
+    (model,) = client.predict(api_name="/models")
+    assert model == {field: getattr(TONE_MODEL, field) for field in programs.TOLD}
+
+
+def test_both_are_documented(client: Client) -> None:
+    told = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
+    assert set(told) == {"/speak", "/models"}
+    assert [parameter["parameter_name"] for parameter in told["/speak"]["parameters"]] == ["text", "model", "voice"]
+    assert "WAV" in told["/speak"]["description"]
+    assert told["/speak"]["returns"][0]["python_type"]["type"] == "filepath"
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        (("  ",), "no text"),
+        (("x" * 10_001,), "10000"),
+        (("fail",), "This text fails"),
+        (("Hello", "parrot"), "parrot"),
+    ],
+)
+def test_what_is_wrong_is_told(client: Client, wish: tuple[str, ...], told: str) -> None:
+    with pytest.raises(AppError, match=told):
+        client.predict(*wish, api_name="/speak")
+
+
+def test_a_job_that_is_cancelled_is_spoken_no_further(client: Client, served: Served) -> None:
+    before = len(served.asked(Cancel))
+    job = client.submit(LONG, api_name="/speak")
+    served.until(lambda: served.asked(Generate)[-1].text == LONG)
+    job.cancel()
+    served.until(lambda: len(served.asked(Cancel)) > before)
+
+
+def test_a_client_that_dies_is_noticed(served: Served) -> None:
+    before, text = len(served.asked(Cancel)), f"{LONG} dies"
+    code = f"""
+from gradio_client import Client
+job = Client({served.url!r}, verbose=False).submit({text!r}, api_name="/speak")
+while not job.status().progress_data:
+    pass
+print("hears of it", flush=True)
+job.result()
+"""
+    # Killed between its asking and its listening it could not be missed: nobody has listened yet
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout and process.stdout.readline() == b"hears of it\n"
+        assert served.asked(Generate)[-1].text == text
+        process.kill()
+    served.until(lambda: len(served.asked(Cancel)) > before)
+
+
+def test_so_is_a_plain_request_that_is_given_up(served: Served) -> None:
+    before = len(served.asked(Cancel))
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{served.url}gradio_api/run/speak", json={"data": [LONG, "", "default"]}, timeout=0.5)
+    served.until(lambda: len(served.asked(Cancel)) > before)
+
+
+def test_nothing_can_be_uploaded(served: Served) -> None:
+    answer = httpx.post(f"{served.url}gradio_api/upload", files={"files": b"x" * 1000})
+    assert answer.status_code == 403
+
+
+async def _as_host(served: Served, ask: Callable[[Any], Any]) -> Any:
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamablehttp_client
+
+    async with (
+        streamablehttp_client(f"{served.url}gradio_api/mcp/") as (read, write, _),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        return await ask(session)
+
+
+def test_an_mcp_host_has_them_as_tools(served: Served) -> None:
+    pytest.importorskip("mcp")
+
+    async def ask(session: Any) -> None:
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+        assert set(tools) == {"speak", "models"}
+        assert tools["speak"].inputSchema["required"] == ["text"]
+        assert "What to say" in tools["speak"].inputSchema["properties"]["text"]["description"]
+        said = await session.call_tool("speak", {"text": "Three short words"})
+        sound = httpx.get(said.content[0].text)
+        assert sound.content[:4] == b"RIFF"
+        assert len(sound.content) == 44 + 0.3 * 48_000
+        assert "tone" in (await session.call_tool("models", {})).content[0].text
+        wrong = await session.call_tool("speak", {"text": " "})
+        assert wrong.isError
+        assert "no text" in json.dumps(wrong.content[0].text)
+
+    asyncio.run(_as_host(served, ask))
+
+
+def test_an_mcp_host_that_leaves_is_noticed(served: Served) -> None:
+    pytest.importorskip("mcp")
+    before = len(served.asked(Cancel))
+
+    async def leave(session: Any) -> None:
+        call = asyncio.create_task(session.call_tool("speak", {"text": LONG}))
+        await asyncio.to_thread(served.until, lambda: served.asked(Generate)[-1].text == LONG)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+
+    asyncio.run(_as_host(served, leave))
+    served.until(lambda: len(served.asked(Cancel)) > before)
