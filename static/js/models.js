@@ -6,11 +6,11 @@ const LOOK_EVERY = 1_000; // ms; only while a model is being loaded, the page is
 /**
  * A model as `GET /v1/voxrtc/models` tells it; what the page comes with has no `state` yet.
  * @typedef {{name: string, title: string, description: string, kind: string, languages: string[], voices: string[],
- *   licence: string, link: string, parameters: number, default?: boolean, suggested?: boolean, here?: boolean, download?: number,
+ *   licence: string, link: string, parameters: number, default?: boolean, suggested?: boolean, here?: boolean, download?: number, holds?: number,
  *   sources?: {repo: string, licence: string, link: string, gated: boolean}[],
  *   fit?: {verdict: "fits" | "slow" | "too big", memory: number, speed: number | null, learned: boolean, words: string},
  *   state?: "ready" | "loading" | "failed" | "unloaded", stage?: string, done?: number, total?: number, rate?: number,
- *   message?: string}} Model  `rate`: bytes a second of its download
+ *   message?: string}} Model  `rate`: bytes a second of its download; `holds`: GB
  * @typedef {{words: string, gpu: boolean, room: number, shared: boolean}} Machine  `shared`: with strangers
  */
 

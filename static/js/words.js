@@ -210,6 +210,7 @@ export const SHELF = {
   parameters: (count) => `${count}\u00a0parameters`,
   voices: (count) => (count === 1 ? "one voice" : `${count}\u00a0voices`),
   takes: (gigabytes) => `takes about ${gigabytes.toFixed(1)}\u00a0GB`,
+  holds: (gigabytes) => `holds ${gigabytes.toFixed(1)}\u00a0GB`,
   onDisk: "on this disk",
   toFetch: (bytes) => `about ${size(bytes)} to download`,
   stages: { starting: "Starting", downloading: "Downloading", reading: "Reading", "warming up": "Warming up" },

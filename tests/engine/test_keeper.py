@@ -197,3 +197,19 @@ async def test_speeds_are_estimated_then_learned(house: House, monkeypatch: pyte
     assert house.measured == 1
     told = house.keeper.fit("lark")  # 40 frames of 2 ms, and 5 calls of 1 ms
     assert told.learned and told.speed == pytest.approx(1 / 0.085, abs=0.01)
+
+
+async def test_it_watches_what_comes_and_goes(tmp_path: Path) -> None:
+    house = House(tmp_path, budget=0)
+    watching = asyncio.create_task(house.keeper.watch())
+    async with asyncio.timeout(10):
+        while not house.measured:
+            await asyncio.sleep(0)
+        await house.load("lark")
+        while house.keeper.room != pytest.approx(SHARE * 7 + 2):
+            await asyncio.sleep(0.001)
+        assert house.keeper.held == {"lark": 2.0}
+        await house.fleet.unload("lark")
+        while house.keeper.room != pytest.approx(SHARE * 9):
+            await asyncio.sleep(0.001)
+    watching.cancel()

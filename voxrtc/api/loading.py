@@ -44,6 +44,7 @@ class Shelf:
             "sources": [{"repo": s.repo, "licence": s.licence, "link": s.link, "gated": s.gated} for s in card.sources],
             "needs": msgspec.to_builtins(card.needs),
             "download": round(card.download * 1e9),
+            "holds": round(self.keeper.held.get(name, 0), 2),
             "fit": msgspec.to_builtins(self.keeper.fit(name)),
             **{field: progress[field] for field in ("state", "stage", "done", "total", "rate", "message")},
         }

@@ -57,6 +57,7 @@ class Keeper:
         self._loading = asyncio.Lock()
         self.machine = look()
         self.room = budget.memory or SHARE * self.machine.free
+        self.held: dict[str, float] = {}  # GB by model, of those that are loaded
         self._measured = False
 
     def fit(self, model: str) -> Fit:
@@ -98,8 +99,8 @@ class Keeper:
         talking = await self._talking()
         machine = await asyncio.to_thread(self._look)
         self.machine = msgspec.structs.replace(machine, speed=self.machine.speed)
-        held = sum(use.memory for use in uses.values() if use)
-        self.room = self._budget.memory or SHARE * machine.free + held
+        self.held = {name: use.memory for name, use in uses.items() if use}
+        self.room = self._budget.memory or SHARE * machine.free + sum(self.held.values())
         return [self._resident(name, use, talking) for name, use in uses.items()]
 
     async def _use(self, model: str) -> Use | None:
