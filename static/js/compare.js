@@ -36,6 +36,7 @@ export class Compare extends EventTarget {
     for (const [i, side] of this.sides.entries()) {
       if (run !== this.#run) return;
       if (!open) side.state = "failed";
+      else if (this.talker.voice.state) side.state = "cut"; // something else is being said by now
       else await this.#hear(side, run);
       if (side.state !== "done") break;
       if (i + 1 < this.sides.length) await new Promise((resume) => setTimeout(resume, PAUSE));
