@@ -2,7 +2,7 @@
 import { Bars } from "./crowd-bars.js";
 import { drawLine } from "./crowd-line.js";
 import { mark } from "./mark.js";
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 import { Trouble } from "./troubles.js";
 import { CROWD } from "./words.js";
 

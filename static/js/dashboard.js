@@ -5,7 +5,7 @@ import { save, tickRows, toCsv, turnRow } from "./export.js";
 import { Ledger } from "./ledger.js";
 import { Network } from "./network.js";
 import { drawNumbers, drawTiles } from "./numbers.js";
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 import { drawTurns } from "./turns.js";
 import { DASHBOARD } from "./words.js";
 

@@ -1,5 +1,5 @@
 /** The present figures as text: tiles, and a table of all models. Draws, and keeps nothing. */
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 import { element, figure } from "./waterfall.js";
 import { DASHBOARD } from "./words.js";
 

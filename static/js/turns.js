@@ -1,5 +1,5 @@
 /** The last turns as they are shown: a bar of stages each, which opens to the waterfall and its numbers. Draws, and keeps nothing. */
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 import { element, figure, percent, row } from "./waterfall.js";
 import { DASHBOARD } from "./words.js";
 

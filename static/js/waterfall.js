@@ -5,12 +5,17 @@ import { EMPTY } from "./journey.js";
  * @param {Element} list an `ol`
  * @param {Element} total where the sum goes
  * @param {import("./journey.js").Journey | null} journey null before the first utterance
+ * @param {number} [whole] ms that are as wide as the picture
  */
-export function drawWaterfall(list, total, journey) {
+export function drawWaterfall(list, total, journey, whole = width(journey)) {
   total.textContent = journey ? figure(journey.total) : "–";
-  const stages = journey?.stages ?? EMPTY;
-  const { start, ms } = stages.at(-1);
-  list.replaceChildren(...stages.map((stage) => row(stage, start + ms || 1)));
+  list.replaceChildren(...(journey?.stages ?? EMPTY).map((stage) => row(stage, whole)));
+}
+
+/** ms that all stages take, some of which are not in the total. @param {import("./journey.js").Journey | null} journey */
+export function width(journey) {
+  const { start, ms } = (journey?.stages ?? EMPTY).at(-1);
+  return start + ms || 1;
 }
 
 /** @param {import("./journey.js").Stage} stage @param {number} total ms of the whole width */
