@@ -2,6 +2,8 @@
 import { figure } from "./figure.js";
 import { EMPTY } from "./journey.js";
 
+export { figure };
+
 /**
  * @param {Element} list an `ol`
  * @param {Element} total where the sum goes
