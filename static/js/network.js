@@ -26,7 +26,7 @@ export class Network extends EventTarget {
     const report = await call.report();
     const before = call === this.#call ? this.#before : null;
     [this.#call, this.#before] = [call, report];
-    if (!before || !call.open) return;
+    if (!before || call !== this.line.call || !call.open) return;
     this.figures = measure(before, report, call.clock.roundTrip);
     this.line.send({ type: "voxrtc.network", network: this.figures });
     this.dispatchEvent(new Event("change"));
