@@ -74,7 +74,7 @@ def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, ser
         await_words(seen, "crowd-now", "hearing sound")
         assert seen.locator("[name=crowd-size]").input_value() == "8"
     await_server(page, server, lambda crowd: crowd["figures"]["playout"]["started"] >= 8)
-    await_words(page, "facts-playout", "with 8 listeners")
+    await_words(page, "facts-playout", "8 listeners")
     page.locator("[name=crowd-policy][value=fifo]").check(force=True)
     witness.wait_for_function("document.querySelector('[name=crowd-policy][value=fifo]').checked")
     await_server(page, server, lambda crowd: crowd["policy"] == "fifo" and crowd["figures"]["fifo"]["started"])
