@@ -87,7 +87,7 @@ class Settings(BaseSettings):
         description="what the chat model is told first",
     )
     stun: str = Field(
-        "", description="STUN url for peers beyond this machine's network; none by default: a silent one costs each call 1 s"
+        "", description="STUN url for peers beyond this machine's network; none by default: a silent one costs each call 0.8 s"
     )
     turn: str = Field(
         "",
