@@ -120,7 +120,9 @@ export class Crowd {
   #glasses() {
     const virtual = this.state.voices.map(([number, phase, slack, spoilt]) => ({ key: `${number}`, phase, slack, spoilt }));
     const calls = this.state.calls.map((call) => this.#call(call));
-    return virtual.length || calls.length ? [...this.#people, ...calls, ...virtual] : [];
+    const glasses = virtual.length || calls.length ? [...this.#people, ...calls, ...virtual] : [];
+    this.#part("crowd-bars").dataset.you = `${glasses.some(({ person }) => person === "you")}`;
+    return glasses;
   }
 
   /** What a call has at hand the engine knows, as long as it works on it; then it only drains. */
