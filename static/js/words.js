@@ -329,8 +329,8 @@ export const CROWD = {
   },
   /** @param {import("./crowd.js").Figures} figures */
   facts({ started, listeners, p50_ttfa: half, p90_ttfa: most }) {
-    const seconds = (value) => `${value < 10 ? value.toFixed(2) : Math.round(value)}`;
-    return `never ran dry, of ${started}\nfirst sound ${seconds(half)}, 90% ${seconds(most)}\u00a0s\nwith ${listeners} listeners`;
+    const seconds = (value) => `${value.toFixed(value < 1 ? 2 : 1)}\u00a0s`;
+    return `never dry, of ${started}\nfirst sound ${seconds(half)}\n90% within ${seconds(most)}\n${listeners} listeners`;
   },
   minute: "a minute ago",
   now: "now",
