@@ -20,6 +20,7 @@ from fastapi import APIRouter, FastAPI
 from voxrtc.api import history, replies, stats
 from voxrtc.api.app import build_app
 from voxrtc.api.errors import ApiError
+from voxrtc.api.feed import Feed
 from voxrtc.api.history import History
 from voxrtc.api.host import PublicHost, Rules
 from voxrtc.api.hosting import Hosting
@@ -124,7 +125,7 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
                 ws_per_message_deflate=False,
                 forwarded_allow_ips=settings.proxies,
             )
-            server = uvicorn.Server(config)
+            server = _Server(config, app.state.feed)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             keeping = asyncio.create_task(past.keep())
             await server.serve(sockets=[listener])
@@ -135,6 +136,18 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             await media.close()
             await chat.close()
             await relays.close()
+
+
+class _Server(uvicorn.Server):
+    """Stops at once: who looks at the feed looks for ever."""
+
+    def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
+        super().__init__(config)
+        self._feed = feed
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._feed.close()
+        await super().shutdown(sockets)
 
 
 def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, place: str, address: str) -> Crowd:

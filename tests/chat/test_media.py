@@ -143,7 +143,7 @@ async def test_a_session_that_cannot_be_is_refused_with_the_choices(session: dic
     assert refused.status == 400
     assert "tone" in refused.message or "default" in refused.message or "str" in refused.message
     await browser.close()
-    assert not media._peers
+    assert not media._talks
 
 
 async def test_a_bad_offer_is_refused_and_takes_no_place() -> None:
@@ -159,7 +159,7 @@ async def test_a_bad_offer_is_refused_and_takes_no_place() -> None:
 
 
 async def test_an_engine_that_is_not_there_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxrtc.chat.media.MODEL_WITHIN", 0.1)
+    monkeypatch.setattr("voxrtc.chat.server.MODEL_WITHIN", 0.1)
     tone = ToneTransport()
     tone.lost = True
     media, browser = server(tone), Browser()

@@ -8,7 +8,7 @@ from functools import partial
 from fastapi import FastAPI
 
 from voxrtc.api import crowd as crowds
-from voxrtc.api import errors, health, ice, live, loading, models, queue, realtime, socket, speech, stats
+from voxrtc.api import errors, health, ice, live, loading, models, queue, realtime, socket, speech, stats, tunnel
 from voxrtc.api.feed import Feed, Source
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.public import Bounds
@@ -29,7 +29,8 @@ def build_app(
     """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
 
     `cards` are what `engines` can load; `suggested` names the one that a person is pointed to, if any. `hosting` is
-    how this server is reached, and by whom. Without a `crowd` there are no virtual listeners.
+    how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
+    server is to stop.
     """
     app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
     errors.install(app)
@@ -41,6 +42,7 @@ def build_app(
     app.include_router(ice.router(hosting.relays, hosting.relayed))
     app.include_router(realtime.router(media, hosting))
     app.include_router(socket.router(media, hosting.host))
+    app.include_router(tunnel.router(media, hosting.host))
     if hosting.public:
         app.include_router(queue.router(hosting.public.room))
         app.add_middleware(Bounds, host=hosting.public)
@@ -52,5 +54,6 @@ def build_app(
         "models": Source(shelf.shown, every=2),
         "crowd": Source(crowds.looked_at(crowd)),
     }
-    app.include_router(live.router(Feed(sources)))
+    app.state.feed = Feed(sources)
+    app.include_router(live.router(app.state.feed))
     return app
