@@ -110,6 +110,14 @@ def test_a_job_that_is_cancelled_is_spoken_no_further(client: Client, served: Se
     served.until(lambda: len(served.asked(Cancel)) > before)
 
 
+def test_callers_do_not_wait_for_each_other(client: Client, served: Served) -> None:
+    texts = [f"{LONG} {number}" for number in range(3)]
+    jobs = [client.submit(text, api_name="/speak") for text in texts]
+    served.until(lambda: set(texts) <= {request.text for request in served.asked(Generate)})
+    for job in jobs:
+        job.cancel()
+
+
 def test_a_client_that_dies_is_noticed(served: Served) -> None:
     before, text = len(served.asked(Cancel)), f"{LONG} dies"
     code = f"""
