@@ -98,6 +98,8 @@ def test_common_modules_import_nothing_else_of_ours() -> None:
         ("voxrtc.engine.process", "aiortc"),
         ("voxrtc.engine.process", "gradio"),
         ("voxrtc.speechlm.lark.model", "aiortc"),
+        ("voxrtc.speechlm.cosyvoice2.model", "aiortc"),
+        ("voxrtc.speechlm.cosyvoice2.model", "transformers"),
         ("voxrtc.speechlm.csm.model", "aiortc"),
         ("voxrtc.speechlm.csm.model", "transformers"),
         ("voxrtc.speechlm.orpheus", "aiortc"),

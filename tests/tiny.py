@@ -27,12 +27,14 @@ def fill(name: str, shape: list[int] | torch.Size) -> Tensor:
         values = (1 + values / 2) / (2 if name.endswith("original0") else 1)
     elif name.endswith("cluster_usage"):
         values = 1 + values / 2
+    elif name.endswith("f0_predictor.classifier.bias"):
+        values = values + 11  # Hz, where a voice begins
     elif name.endswith("bias"):
         values = values / 10
     elif name.endswith("codebooks_head.weight"):  # the other way round: [books, dim, size]
         values = values * (3 / shape[1]) ** 0.5
     elif "embed_tokens" not in name:
-        values = values * (3 / prod(shape[1:])) ** 0.5
+        values = values * (3 / prod(shape[1:])) ** 0.5 * (20 if name.endswith("f0_predictor.classifier.weight") else 1)
     return torch.from_numpy(values)
 
 

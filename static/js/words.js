@@ -245,6 +245,7 @@ export const DASHBOARD = {
     median: "median",
     late: "95th percentile",
     turn: "spoken turn, median",
+    heard: "heard here",
     batch: "Streams in a step",
     cache: "KV pages",
     queue: "In line",

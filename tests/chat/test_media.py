@@ -23,7 +23,19 @@ from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import decode, encode
 from voxrtc.messages.engine import EngineRequest, Generate
-from voxrtc.messages.media import Answer, GetMediaStats, HangUp, MediaReply, MediaRequest, MediaStats, Offer, Refused
+from voxrtc.messages.media import (
+    Answer,
+    GetMediaStats,
+    HangUp,
+    MediaReply,
+    MediaRequest,
+    MediaStats,
+    Offer,
+    Over,
+    Refused,
+    Tell,
+    Told,
+)
 from voxrtc.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +84,24 @@ async def test_places_are_limited_and_come_back() -> None:
         await ask(media, HangUp(call=f"{number}"))
         await browser.close()
         await late.close()
+
+
+async def test_whoever_began_a_call_can_tell_its_client_and_is_told_when_it_is_over() -> None:
+    media, browser, told = server(), Browser(), []  # type: ignore[var-annotated]
+    answer = await media.handle(Offer(call="a", sdp=await browser.offer()), told.append)
+    assert isinstance(answer, Answer)
+    await browser.accept(answer.sdp)
+    await browser.event("session.created")
+    assert await ask(media, Tell(call="a", text='{"type":"voxrtc.ending","seconds":60}')) == Told(call="a")
+    assert (await browser.event("voxrtc.ending"))["seconds"] == 60
+    assert await ask(media, Tell(call="b", text="{}")) == Told(call="b"), "one that is over hears nothing"
+    await browser.close()
+    async with asyncio.timeout(PATIENCE):
+        while Over(call="a") not in told:
+            await asyncio.sleep(0.02)
+    await media.handle(Offer(call="c", sdp="nonsense"), told.append)
+    assert told.count(Over(call="a")) == 1
+    await media.close()
 
 
 async def test_calls_that_nobody_listens_to_take_no_place_and_give_way() -> None:

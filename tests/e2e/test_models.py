@@ -44,6 +44,7 @@ class Family:
 
 
 FAMILIES = {
+    "cosyvoice2": Family("cosyvoice2", partial(write, "cosyvoice2"), 960),
     "csm": Family("csm", partial(write, "csm"), 1920),
     "orpheus": Family("orpheus", write_orpheus, 2048),
     "pocket": Family("pocket", write_pocket, 1920, ("languages/english/config.yaml",), ("default", "someone", "other")),

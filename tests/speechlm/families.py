@@ -14,14 +14,20 @@ from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import HOST, Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.codecs.flow import Solver
+from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
+from voxrtc.speechlm.codecs.flow_files import load_flow
+from voxrtc.speechlm.codecs.hift_files import load_hift
 from voxrtc.speechlm.codecs.mimi_files import load_mimi, mimi_config
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac
+from voxrtc.speechlm.codecs.token_flow import TokenFlow
+from voxrtc.speechlm.cosyvoice2.model import CosyVoice2
 from voxrtc.speechlm.csm.model import Csm, CsmDetokenizer
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
-from voxrtc.speechlm.weights import read_folder, read_json
+from voxrtc.speechlm.weights import read_folder, read_json, read_pickle
 
 POCKETS = ("plain", "drifting", "pointwise")
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
@@ -78,6 +84,34 @@ def pocket(name: str, folder: Path, device: torch.device = HOST, dtype: torch.dt
     return tiny_pocket(name, device)
 
 
+def tiny_flow(folder: Path) -> FlowDetokenizer:
+    """From the tiny checkpoint in CosyVoice 2's layout."""
+    write("flow", folder)
+    flow, hift = folder / "flow.pt", folder / "hift.pt"
+    return FlowDetokenizer(quick(load_flow(read_pickle(flow), flow, HOST)), load_hift(read_pickle(hift), hift, HOST))
+
+
+def quick(flow: TokenFlow) -> TokenFlow:
+    """With two of the solver's steps; more would do the same again."""
+    flow.solve = Solver(steps=2)
+    flow.prepare()
+    return flow
+
+
+def tiny_cosyvoice2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> CosyVoice2:
+    """From a folder that `write("cosyvoice2", folder)` wrote."""
+    model = CosyVoice2.load(folder, device, dtype)
+    quick(model.detokenizer.flow)
+    return model
+
+
+def brief_cosyvoice2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+    """The tiny one, of 28 frames at most: a block of its flow and the beginning of another."""
+    model = tiny_cosyvoice2(write("cosyvoice2", folder), device, dtype)
+    limit(model, 28)
+    return model
+
+
 def limit(model: SpeechLM, frames: int) -> None:
     """From now on `model` speaks at most that many frames a piece."""
     preprocess = model.preprocess
@@ -92,6 +126,7 @@ def limit(model: SpeechLM, frames: int) -> None:
 MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if need be a device and a dtype
     "lark": lark,
     "orpheus": brief_orpheus,
+    "cosyvoice2": brief_cosyvoice2,
     "csm": brief_csm,
     **{f"pocket-{name}": partial(pocket, name) for name in POCKETS},
 }
@@ -144,4 +179,5 @@ DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "snac": lambda folder: Voice(Snac.load(write("snac", folder)), (4096,) * 7),
     "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
     **{f"pocket-{name}": partial(pocket_voice, name) for name in POCKETS},
+    "flow": lambda folder: Voice(tiny_flow(folder), (6561,)),
 }

@@ -11,11 +11,10 @@ from starlette.datastructures import UploadFile
 
 from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
-from voxrtc.api.host import Host
+from voxrtc.api.hosting import Hosting
 from voxrtc.api.limits import LimitedRoute, too_large
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.messages.media import Offer, Resume
-from voxrtc.rtc.turn import Relays
 
 MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
 
@@ -28,8 +27,9 @@ class Call(msgspec.Struct):
     resume: Resume | None = None  # ours: of clients that can come back when their line breaks
 
 
-def router(media: MediaClient, relays: Relays, host: Host) -> APIRouter:
-    """The routes over the media process, which goes through these relays itself."""
+def router(media: MediaClient, hosting: Hosting) -> APIRouter:
+    """The routes over the media process."""
+    host, relays = hosting.host, hosting.ours
     routes = APIRouter(prefix="/v1/realtime/calls", tags=["realtime"], route_class=LimitedRoute)
 
     @routes.post("", status_code=201)

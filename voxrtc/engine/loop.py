@@ -359,7 +359,7 @@ class Engine:
             return
         stream.slot, stream.prepared = self._slots.pop(), None
         model, passage = self.worker.model, stream.passage
-        state = self.worker.detokenizer_state(stream.seed + stream.frames)
+        state = self.worker.detokenizer_state(prompt, stream.seed + stream.frames)
         kept: list[Tensor] | None = [] if model.remembers else None
         words = Words(prompt.words, prompt.characters, model.frame_rate, stream.delivered, passage.before)
         stream.piece = Piece(passage.text, prompt, state, words, prompt.known, kept=kept)

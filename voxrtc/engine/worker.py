@@ -144,10 +144,10 @@ class Worker:
             return Step([error]) if len(tasks) == 1 else Step([self.launch([task]) for task in tasks])
 
     @torch.inference_mode()
-    def detokenizer_state(self, seed: int) -> Any:
+    def detokenizer_state(self, prompt: Prompt, seed: int) -> Any:
         """State of a fresh stream of the detokenizer, made where that works."""
         with self.device.detokenizing():
-            return self.model.detokenizer.new_state(seed)
+            return self.model.sound(prompt, seed)
 
     @torch.inference_mode()
     def detokenize(self, chunks: list[Chunk]) -> list[Tensor | Exception]:

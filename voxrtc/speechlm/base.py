@@ -109,6 +109,7 @@ class Utterance:
     imitation: Any = None  # what `SpeechLM.clone` made of a recording, to be spoken with instead of `voice`
     before: tuple[Turn, ...] = ()  # only for models that `remember`
     source: str | None = None  # what was written that `split` made `text` of; None: `text` itself
+    instructions: str = ""  # how to speak it, in words; heard by models that take such
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,10 @@ class SpeechLM(ABC):
     def passes(self, frame: Tensor) -> int:
         """How many units of its prompt's text end with a frame [width], at most one; of models whose prompts have `words`."""
         return 0
+
+    def sound(self, prompt: Prompt, seed: int) -> Any:
+        """The detokenizer's state for a piece. Models whose detokenizer must know the prompt's voice have their own."""
+        return self.detokenizer.new_state(seed)
 
     @abstractmethod
     def new_states(self, slots: int) -> Any:

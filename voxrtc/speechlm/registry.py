@@ -13,6 +13,12 @@ from voxrtc.messages.engine import ModelInfo
 from voxrtc.speechlm.base import HOST, SpeechLM
 
 
+def _cosyvoice2(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+    from voxrtc.speechlm.cosyvoice2.model import CosyVoice2
+
+    return CosyVoice2.load(card.folder, device, dtype)
+
+
 def _csm(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     from voxrtc.speechlm.csm.model import Csm
 
@@ -39,7 +45,7 @@ def _pocket(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
 
 # A family is imported only when it is asked for.
 Load = Callable[[Card, torch.device, torch.dtype], SpeechLM]
-FAMILIES: dict[str, Load] = {"csm": _csm, "lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
+FAMILIES: dict[str, Load] = {"cosyvoice2": _cosyvoice2, "csm": _csm, "lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
 
 
 def load(

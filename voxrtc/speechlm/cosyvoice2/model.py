@@ -1,0 +1,133 @@
+"""CosyVoice 2 served: the four verbs of `SpeechLM` over `network.Network`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from voxrtc.messages.engine import Sampling
+from voxrtc.speechlm import sentences
+from voxrtc.speechlm.base import HOST, Batch, CacheShape, Clip, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer, FlowSoundState
+from voxrtc.speechlm.codecs.flow_files import load_flow
+from voxrtc.speechlm.codecs.hift_files import load_hift
+from voxrtc.speechlm.cosyvoice2.network import Network
+from voxrtc.speechlm.cosyvoice2.prompt import Asked, Voice, rows_of
+from voxrtc.speechlm.cosyvoice2.sampling import WINDOW, choose
+from voxrtc.speechlm.cosyvoice2.text import Writer
+from voxrtc.speechlm.cosyvoice2.voice import LONGEST_CLIP, TOKEN_RATE, VoiceReader
+from voxrtc.speechlm.weights import WeightsError, read_pickle
+
+TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
+HEARD_TEXT = 200  # tokens of a recording's text, or of how to speak
+FRAMES = 750  # of a piece at most: 30 s
+FRAMES_A_TOKEN = (2, 20)  # of text, at least and at most
+PROMPT = TEXT_TOKENS + HEARD_TEXT + LONGEST_CLIP * TOKEN_RATE + 2  # positions
+
+
+@dataclass
+class CosyVoice2States:
+    """Tables with a row a slot of the engine."""
+
+    prompt: Tensor  # [slots, PROMPT] rows of the network's table
+    length: Tensor  # [slots] of the prompt
+    code: Tensor  # [slots] the latest
+    made: Tensor  # [slots] codes so far
+    least: Tensor  # [slots] codes before speech may end
+    recent: Tensor  # [slots, WINDOW] the latest codes, newest last; -1 where there is none
+
+
+class CosyVoice2(SpeechLM):
+    """Text, and the codes of a recording if one is to be continued, then a code a step until the model says that speech ends.
+
+    Voices are recordings (`clone`). Without one it speaks as nobody in particular.
+    """
+
+    codebooks = 1
+    voices = ("default",)
+    frame_rate = float(TOKEN_RATE)
+    defaults = Sampling(temperature=1.0, top_k=25, top_p=0.8, min_p=0.0, repetition_penalty=1.0)
+
+    def __init__(self, network: Network, writer: Writer, detokenizer: FlowDetokenizer, reader: VoiceReader) -> None:
+        self.network, self.writer, self.detokenizer, self.reader = network, writer, detokenizer, reader
+        self.device, self.dtype = network.embed.weight.device, network.dtype
+        shape = network.decoder.config
+        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
+        self._nobody = Voice(detokenizer.flow.prime(detokenizer.nobody))
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> CosyVoice2:
+        """Read a folder like `FunAudioLLM/CosyVoice2-0.5B`. Raises `WeightsError`.
+
+        `dtype` is that of the language model; flow and HiFT stay in float32.
+        """
+        network, writer = Network.load(folder, PROMPT + FRAMES, device, dtype), Writer.load(folder / "CosyVoice-BlankEN")
+        if writer.size > network.rows.texts:
+            raise WeightsError(f"{folder} has {writer.size} text tokens and rows for {network.rows.texts}. Fetch it again.")
+        flow = load_flow(read_pickle(folder / "flow.pt"), folder / "flow.pt", device)
+        if flow.config.codes != network.rows.codes:
+            raise WeightsError(f"{folder}: llm.pt and flow.pt disagree about speech tokens. Fetch both again.")
+        hift = load_hift(read_pickle(folder / "hift.pt"), folder / "hift.pt", device)
+        return cls(network, writer, FlowDetokenizer(flow, hift), VoiceReader(folder, device))
+
+    def split(self, text: str) -> list[str]:
+        return sentences.pieces(text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
+
+    def preprocess(self, utterance: Utterance) -> Prompt:
+        text, instruction = self.writer.ids(utterance.text), self.writer.instruction(utterance.instructions)
+        assert len(text) <= TEXT_TOKENS, f"{len(text)} ids in a piece"
+        if len(instruction) > HEARD_TEXT:
+            raise InvalidRequest("The words that say how to speak are too many. Please use fewer.")
+        voice: Voice = utterance.imitation or self._nobody
+        rows = rows_of(self.network.rows, text, voice, instruction)
+        least, most = (rate * len(text) for rate in FRAMES_A_TOKEN)
+        return Prompt(len(rows), min(FRAMES, most), Asked(rows, least, voice))
+
+    def clone(self, clip: Clip) -> Voice:
+        text = self.writer.ids(" ".join(clip.text.split()))
+        if len(text) > HEARD_TEXT:
+            raise InvalidRequest("The recording's text is too long. Please give a shorter recording with its text.")
+        heard = self.reader.read(clip, self.detokenizer.sample_rate)
+        sound = self.detokenizer.flow.prime(heard)
+        if not all(bool(part.rows.isfinite().all()) for part in sound.solver.past):  # also: wait for it, on a GPU
+            raise InvalidRequest("No voice could be made of this recording. Please give another one.")
+        return Voice(sound, tuple(text), tuple(heard.tokens.cpu().tolist()))
+
+    def sound(self, prompt: Prompt, seed: int) -> FlowSoundState:
+        asked: Asked = prompt.data
+        return self.detokenizer.speak_as(asked.voice.sound, seed)
+
+    def new_states(self, slots: int) -> CosyVoice2States:
+        count = torch.zeros(slots, dtype=torch.long, device=self.device)
+        prompt = torch.zeros(slots, PROMPT, dtype=torch.long, device=self.device)
+        recent = torch.full((slots, WINDOW), -1, device=self.device)
+        return CosyVoice2States(prompt, count, count.clone(), count.clone(), count.clone(), recent)
+
+    def admit(self, states: CosyVoice2States, slot: int, prompt: Prompt) -> None:
+        asked: Asked = prompt.data
+        states.prompt[slot, : prompt.length] = asked.rows
+        states.length[slot], states.made[slot], states.least[slot] = prompt.length, 0, asked.least
+        states.recent[slot] = -1
+
+    def forward(self, batch: Batch, states: CosyVoice2States) -> Tensor:
+        rows = batch.rows
+        prompt = states.prompt[rows, batch.positions.clamp(max=PROMPT - 1)]
+        said = self.network.rows.texts + states.code[rows]
+        inputs = torch.where(batch.positions < states.length[rows], prompt, said)
+        hidden = self.network(inputs, batch.positions, batch.attention)
+        return hidden if batch.decode_only else hidden[batch.ends]
+
+    def sample(self, hidden: Tensor, slots: Tensor, states: CosyVoice2States, sampler: Sampler) -> Frames:
+        end = self.network.rows.end
+        scores = self.network.head(hidden)[:, : end + 1].clone()
+        early = states.made[slots] < states.least[slots]
+        scores[:, end] = scores[:, end].masked_fill(early, -torch.inf)
+        recent = states.recent[slots]
+        code = choose(scores, recent, sampler)
+        states.code[slots] = code
+        states.recent[slots] = torch.cat((recent[:, 1:], code[:, None]), 1)
+        states.made[slots] += 1
+        return Frames(code[:, None], code == end)
