@@ -192,6 +192,8 @@ class Session:
                 self.tell("voxrtc.pong", id=event.id, t=event.t, server_time=1000 * time.monotonic())
             case events.Measured(network=network):
                 self.network = network
+                if network.loss is not None:
+                    self.line.track.lost(network.loss)
             case events.Pong():
                 pass  # that it came in was its message
 
