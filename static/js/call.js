@@ -82,6 +82,16 @@ export class Call extends Line {
     return this.receiver.getSynchronizationSources()[0]?.rtpTimestamp ?? null;
   }
 
+  /** ms that the browser's jitter buffer is to hold at least; null: as it likes. */
+  get buffer() {
+    return this.receiver.jitterBufferTarget ?? null;
+  }
+
+  set buffer(ms) {
+    if ("jitterBufferTarget" in this.receiver) this.receiver.jitterBufferTarget = ms;
+    else if ("playoutDelayHint" in this.receiver) this.receiver.playoutDelayHint = ms === null ? null : ms / 1000;
+  }
+
   /** WebRTC's own figures, by id. */
   report() {
     return this.pc.getStats();
