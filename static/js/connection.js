@@ -18,7 +18,7 @@ const RETRY_AFTER = 400; // ms
 const NO_PATH = new Set(["udp_blocked", "connection_lost"]);
 
 /**
- * Events, of the present line only: `track` (detail: its `sound`), `message`, as `Line` has it; `way`; `broken`, when it is to be
+ * Events, of the present line only: `track` (detail: its `sound`), `message` and `arrived`, as `Line` has them; `way`; `broken`, when it is to be
  * replaced, and `mended`; `lost` (detail: a `Trouble`), when it is not; `place`, when that changed; and `idle`.
  */
 export class Connection extends EventTarget {
@@ -187,6 +187,7 @@ export class Connection extends EventTarget {
     this.call = line;
     this.#resume = { token, line: name, received: this.#resume.received ?? 0, kept };
     line.addEventListener("lost", ({ detail }) => line === this.call && this.#lose(detail));
+    line.addEventListener("arrived", ({ detail }) => line === this.call && this.#tell("arrived", detail));
     this.#tell("track", line.sound);
     line.way().then((way) => line === this.call && ((this.way = way), this.#tell("way")));
     if (!this.broken) return;

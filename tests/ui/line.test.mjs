@@ -4,6 +4,7 @@ import test from "node:test";
 import { Cushion } from "../../static/js/cushion.js";
 import { bufferTarget } from "../../static/js/jitter.js";
 import { Outbox } from "../../static/js/outbox.js";
+import { Uplink } from "../../static/js/uplink.js";
 import { BEAT, Pulse } from "../../static/js/pulse.js";
 
 test("a line without a sign of life is given up within seconds, and not before", () => {
@@ -31,6 +32,15 @@ test("a page that slept could hear nothing", () => {
   let now = 60_000 + BEAT;
   while (pulse.look((now += BEAT), 1));
   assert.ok(now <= 63_500);
+});
+
+test("a microphone that nobody hears is told of, one in a quiet room is not", () => {
+  const uplink = new Uplink();
+  for (let second = 0; second < 60; second++) assert.ok(uplink.look(0.5, 50 * second));
+  for (let second = 0; second < 60; second++) assert.ok(uplink.look(0.01, 2950));
+  assert.ok(uplink.look(0.5, 2950) && uplink.look(0.0, 2950) && uplink.look(0.5, 2950));
+  assert.ok(!uplink.look(0.5, 2950));
+  assert.ok(uplink.look(0.5, 2951));
 });
 
 test("what the server did not get is sent again, in order, once", () => {

@@ -125,6 +125,11 @@ class Peer:
             if transceiver is not self._transceiver:
                 transceiver.direction = "inactive"
 
+    @property
+    def packets(self) -> int:
+        """Of the microphone, that came."""
+        return self._microphone.packets
+
     def _packet(self, packet: RtpPacket) -> None:
         self._microphone.take(packet, time.monotonic())
 
