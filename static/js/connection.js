@@ -151,10 +151,14 @@ export class Connection extends EventTarget {
     if (this.call?.open) return;
     if (call && !this.#resume.token) this.#resume.token = await Promise.race([call.answered, called]);
     if (this.call?.open) return;
-    const ways = Tunnel.possible ? [called, this.#try(new Tunnel(this.base, this.context()), session, within, ticket)] : [called];
-    await Promise.any(ways).catch(({ errors }) => {
+    await Promise.any([called, this.#dig(session, within, ticket)]).catch(({ errors }) => {
       throw errors.at(-1);
     });
+  }
+
+  async #dig(session, within, ticket) {
+    if (!Tunnel.possible) throw new Trouble("no_other_way");
+    await this.#try(new Tunnel(this.base, this.context()), session, within, ticket);
   }
 
   #call() {
