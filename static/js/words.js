@@ -399,6 +399,14 @@ export const TROUBLES = {
     title: "No path for sound",
     advice: "The server answers, but its sound cannot get through: this network seems to block UDP. Try without a VPN, or on another network.",
   },
+  mic_unheard: {
+    title: "Your microphone works, but nothing arrives",
+    advice: "The network takes nothing from here. Switch the microphone off and on, or reload the page.",
+  },
+  no_other_way: {
+    title: "No path for sound",
+    advice: "This network seems to block UDP, and this browser takes sound no other way. Open the page by https in a current Chrome or Edge, or use another network.",
+  },
   broken: {
     title: "The connection broke",
     advice: "Connecting again; the conversation goes on.",
