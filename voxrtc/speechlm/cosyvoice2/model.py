@@ -23,6 +23,7 @@ from voxrtc.speechlm.weights import WeightsError, read_pickle
 
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 HEARD_TEXT = 200  # tokens of a recording's text, or of how to speak
+HEARD_CODES = 250  # of a recording that the flow hears, the last: what it remembers of a second takes 230 MB
 FRAMES = 750  # of a piece at most: 30 s
 FRAMES_A_TOKEN = (2, 20)  # of text, at least and at most
 PROMPT = TEXT_TOKENS + HEARD_TEXT + LONGEST_CLIP * TOKEN_RATE + 2  # positions
@@ -91,7 +92,7 @@ class CosyVoice2(SpeechLM):
         if len(text) > HEARD_TEXT:
             raise InvalidRequest("The recording's text is too long. Please give a shorter recording with its text.")
         heard = self.reader.read(clip, self.detokenizer.sample_rate)
-        sound = self.detokenizer.flow.prime(heard)
+        sound = self.detokenizer.flow.prime(heard.last(HEARD_CODES))
         if not all(bool(part.rows.isfinite().all()) for part in sound.solver.past):  # also: wait for it, on a GPU
             raise InvalidRequest("No voice could be made of this recording. Please give another one.")
         return Voice(sound, tuple(text), tuple(heard.tokens.cpu().tolist()))
