@@ -7,17 +7,25 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-fast soak interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
+.PHONY: run test test-fast test-network soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
 
 run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
+# Tests that have targets of their own
+ASIDE := soak or screenshots or network
+
 test: $(VENV)/.installed-dev browser stock-client
-	$(BIN)/python -m pytest tests -m "not e2e and not soak" -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests -m "not e2e and not ($(ASIDE))" -n 2 --dist loadfile
 	$(BIN)/python -m pytest tests -m e2e
 
 test-fast: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests -m "not e2e and not slow and not soak"
+	$(BIN)/python -m pytest tests -m "not e2e and not slow and not ($(ASIDE))"
+
+# Bad networks, on this machine alone: it makes network namespaces, so it needs root. RUNS=20 for the README's figures
+RUNS ?= 1
+test-network: $(VENV)/.installed-dev browser network-tools
+	VOXRTC_NETWORK_RUNS=$(RUNS) $(BIN)/python -m pytest tests/network -m network -s
 
 # How fast the voice is silent when somebody breaks in, 30 times in Chromium: three minutes. Before that, 55 times without a
 # browser: whether it speaks again each time, and whether the history is what an ear heard of it: two minutes
@@ -29,6 +37,10 @@ interruptions: $(VENV)/.installed-dev browser
 MINUTES ?= 60
 soak: $(VENV)/.installed-dev
 	VOXRTC_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/soak -m soak -s
+
+# The page in every state, into build/screenshots, and the README's pictures into docs/screenshots: four minutes
+screenshots: $(VENV)/.installed-dev browser
+	$(BIN)/python -m pytest tests/screenshots -m screenshots
 
 # On a machine with a GPU, after `pip install -r requirements-cuda.txt` into the environment
 test-cuda: $(VENV)/.installed-dev
@@ -70,6 +82,15 @@ browser:
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
 	else echo "Tests that need$$missing will be skipped. To run them: sudo apt-get install $$missing"; fi
+
+# What sets a network up, and a TURN relay; the same way
+.PHONY: network-tools
+network-tools:
+	@missing=""; command -v ip >/dev/null || missing="iproute2"; command -v turnserver >/dev/null || missing="$$missing coturn"; \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
+	else echo "Tests that need $$missing will be skipped. To run them: sudo apt-get install $$missing"; fi
 
 # OpenAI's own client for JavaScript, which tests talk with
 CLIENTS := tests/e2e/clients

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from voxrtc.chat.media_client import CallRefused
-from voxrtc.messages.media import Answer, MediaStats, Offer
+from voxrtc.messages.media import Answer, Dig, MediaStats, Offer
 
 
 class EchoMedia:
@@ -15,8 +15,10 @@ class EchoMedia:
 
     def __init__(self) -> None:
         self.calls: dict[str, Offer] = {}
-        self.sockets: dict[str, Callable[[str | None], None]] = {}
+        self.sockets: dict[str, Callable[[Any], object]] = {}
         self.sessions: list[dict[str, Any]] = []  # of all sockets so far
+        self.tunnels: list[Dig] = []
+        self.ends: list[str] = []  # of tunnels: how each ended
         self.said: list[str] = []
         self.refusal: CallRefused | None = None
         self.told: list[tuple[str, str]] = []  # calls, and events for their clients
@@ -31,7 +33,8 @@ class EchoMedia:
     async def hang_up(self, call: str) -> bool:
         if self.refusal:
             raise self.refusal
-        self.sockets.pop(call, None)
+        if self.sockets.pop(call, None):
+            self.ends.append("hung up")
         known = self.calls.pop(call, None) is not None
         if known:
             self.over(call)
@@ -44,6 +47,22 @@ class EchoMedia:
         if self.refusal:
             raise self.refusal
         self.sessions.append(session)
+        self._listen(call, listener)
+
+    async def dig(self, tunnel: Dig, listener: Callable[[str | bytes | None], None]) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.tunnels.append(tunnel)
+        self._listen(tunnel.call, listener)
+
+    def packet(self, call: str, data: bytes) -> None:
+        self.sockets[call](data)
+
+    def lost(self, call: str) -> None:
+        del self.sockets[call]
+        self.ends.append("lost")
+
+    def _listen(self, call: str, listener: Callable[[Any], None]) -> None:
         loop = asyncio.get_running_loop()
         self.sockets[call] = lambda text: loop.call_soon_threadsafe(listener, text)  # a test may have another loop
 

@@ -52,3 +52,7 @@ def test_a_space_is_behind_a_relay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Settings().relay
     monkeypatch.setenv("SPACE_ID", "me/voxrtc")
     assert Settings().relay
+
+
+def test_a_public_host_has_no_crowd_unless_told_so() -> None:
+    assert (Settings(public=False).crowd, Settings(public=True).crowd, Settings(public=True, crowd=9).crowd) == (64, 0, 9)

@@ -48,11 +48,16 @@ class Settings(BaseSettings):
     chunk: int = Field(0, ge=0, description="frames of its later chunks; 0: 0.2 s")
     max_streams: int = Field(64, ge=1, description="streams the engine works on at a time; more wait")
     max_waiting: int = Field(64, ge=1, description="streams that may wait; more are refused")
-    crowd: int = Field(64, ge=0, description="most virtual listeners that a visitor may add; 0: none, and no change of policy")
     max_peers: int = Field(80, ge=1, description="browsers connected at a time")
     public: bool = Field(
         default_factory=on_a_space,
         description="open to all: bounds for each address and call, and a queue; by default on a Hugging Face Space",
+    )
+    crowd: int = Field(
+        default_factory=lambda settings: 0 if settings["public"] else 64,
+        ge=0,
+        description="most virtual listeners that a visitor may add; by default 64, on a public host 0: none, and no change "
+        "of policy",
     )
     public_calls: int = Field(3, ge=1, description="calls that one address may have at a time on a public host")
     public_starts: int = Field(20, ge=1, description="calls that it may begin in a minute")
@@ -82,7 +87,7 @@ class Settings(BaseSettings):
         description="what the chat model is told first",
     )
     stun: str = Field(
-        "", description="STUN url for peers beyond this machine's network; none by default: a silent one costs each call 1 s"
+        "", description="STUN url for peers beyond this machine's network; none by default: a silent one costs each call 0.8 s"
     )
     turn: str = Field(
         "",

@@ -20,8 +20,10 @@ from fastapi import APIRouter, FastAPI
 from voxrtc.api import history, replies, stats
 from voxrtc.api.app import build_app
 from voxrtc.api.errors import ApiError
+from voxrtc.api.feed import Feed
 from voxrtc.api.history import History
-from voxrtc.api.host import Anyone, PublicHost, Rules
+from voxrtc.api.host import PublicHost, Rules
+from voxrtc.api.hosting import Hosting
 from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
@@ -107,10 +109,9 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             chat = CompletionClient(chat_address)
             past = History(partial(stats.count, engines, media))
             who_answers = replies.router(settings, lambda: chat.progress)
+            hosting = _hosting(settings, relays, media)
             crowd = _crowd(settings, engines, supervisor, _place(listener), f"ipc://{Path(folder, 'crowd')}")
-            host = PublicHost(_rules(settings), media) if settings.public else None
-            media.over = host.over if host else media.over
-            app = _app(engines, media, list(cards.values()), who_answers, relays, settings.relay, crowd, past, host)
+            app = _app(engines, media, list(cards.values()), who_answers, hosting, crowd, past)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -124,7 +125,7 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
                 ws_per_message_deflate=False,
                 forwarded_allow_ips=settings.proxies,
             )
-            server = uvicorn.Server(config)
+            server = _Server(config, app.state.feed)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             keeping = asyncio.create_task(past.keep())
             await server.serve(sockets=[listener])
@@ -135,6 +136,18 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             await media.close()
             await chat.close()
             await relays.close()
+
+
+class _Server(uvicorn.Server):
+    """Stops at once: who looks at the feed looks for ever."""
+
+    def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
+        super().__init__(config)
+        self._feed = feed
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._feed.close()
+        await super().shutdown(sockets)
 
 
 def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, place: str, address: str) -> Crowd:
@@ -162,8 +175,13 @@ def _media_process(
     return Child("media", arguments, settings.environment("VOXRTC_CHAT_KEY"))
 
 
-def _rules(settings: Settings) -> Rules:
-    return Rules(settings.public_calls, settings.public_starts, settings.max_peers, 60 * settings.public_minutes)
+def _hosting(settings: Settings, relays: Relays, media: MediaClient) -> Hosting:
+    if not settings.public:
+        return Hosting(relays, settings.relay)
+    rules = Rules(settings.public_calls, settings.public_starts, settings.max_peers, 60 * settings.public_minutes)
+    public = PublicHost(rules, media)
+    media.over = public.over
+    return Hosting(relays, settings.relay, public)
 
 
 def _app(
@@ -171,21 +189,19 @@ def _app(
     media: MediaClient,
     cards: list[Card],
     who_answers: APIRouter,
-    relays: Relays,
-    relayed: bool,
+    hosting: Hosting,
     crowd: Crowd,
     past: History,
-    host: PublicHost | None,
 ) -> FastAPI:
     suggestion = Suggestion(cards, gpu=GPU.exists())
     suggestion.look()
-    app = build_app(engines, media, cards, suggestion.name, relays, relayed, crowd, host)
+    app = build_app(engines, media, cards, suggestion.name, hosting, crowd)
     app.include_router(who_answers)
     app.include_router(history.router(past))
 
     async def say(text: str, model: str, voice: str, address: str) -> tuple[int, bytes]:
         try:
-            leave = (host or Anyone()).listen(address)
+            leave = hosting.host.listen(address)
         except ApiError as error:
             raise ValueError(str(error.detail)) from None
         try:

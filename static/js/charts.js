@@ -7,10 +7,10 @@ const DASH = [4, 3];
 const DRY = 0.02; // s: a packet
 
 /**
- * @typedef {{label: string, value: string, color: string, dashed?: boolean}} Key of a legend
+ * @typedef {{label: string, value: string, color: string, stroke?: "dash" | "dot"}} Key of a legend
  * @typedef {{least: number, unit: string, lines: import("./chart.js").Line[], keys: Key[]}} Picture
  * @typedef {{span: number, picture(ledger: import("./ledger.js").Ledger, colors: Colors): Picture}} Kind `span`: ms
- * @typedef {{models: string[], own: string, others: string, warn: string, network: string[]}} Colors
+ * @typedef {{models: string[], own: string, others: string, heard: string, warn: string, network: string[]}} Colors
  */
 
 /** By the name of the chart in `dashboard.html`. @type {Record<string, Kind>} */
@@ -45,13 +45,17 @@ function slack({ ticks }, colors) {
   return { least: 4, unit: "s", lines: [...drawn, { points: dry, color: colors.warn, dots: true }], keys };
 }
 
-/** Time to the first sound, and from the end of speech, of the last minute's streams. */
+/** Time to the first sound, and from the end of speech, of the last minute's streams; and each turn of this page, as it was heard. */
 function latency(ledger, colors) {
-  return perModel(ledger, colors, CHARTS.latency.span, { least: 200, unit: "ms" }, [
+  const picture = perModel(ledger, colors, CHARTS.latency.span, { least: 200, unit: "ms" }, [
     { label: WORDS.median, value: (model) => model.ttfa_p50_ms, shown: ms },
     { label: WORDS.late, value: (model) => model.ttfa_p95_ms, shown: ms, dash: DASH, width: 1.25 },
     { label: WORDS.turn, value: (model) => model.turn_p50_ms, shown: ms, dash: [1, 3], width: 2 },
   ]);
+  const points = ledger.turns.map(({ at, journey }) => [at, journey.total]);
+  picture.lines.push({ points, color: colors.heard, dots: true });
+  picture.keys.push({ label: WORDS.heard, value: ms(points[0]?.[1]), color: colors.heard, stroke: "dot" });
+  return picture;
 }
 
 /** How full the engine is. */
@@ -82,7 +86,7 @@ function network({ ticks }, colors) {
   const seen = lately(ticks, CHARTS.network.span);
   const lines = kinds.map(({ value, dash, width }, i) => ({ points: line(seen, (tick) => tick.network && value(tick.network)), color: colors.network[i], dash, width }));
   const now = ticks.at(-1)?.network;
-  const keys = kinds.map(({ label, value, dash }, i) => ({ label, value: ms(now ? value(now) : null), color: colors.network[i], dashed: Boolean(dash) }));
+  const keys = kinds.map(({ label, value, dash }, i) => ({ label, value: ms(now ? value(now) : null), color: colors.network[i], stroke: dash && "dash" }));
   return { least: 50, unit: "ms", lines, keys };
 }
 
@@ -98,7 +102,7 @@ function perModel({ ticks }, colors, span, scale, kinds) {
     for (const { label, value, shown, dash, width } of kinds) {
       lines.push({ points: line(seen, ({ models }) => (models[name] ? value(models[name]) : null)), color, dash, width });
       const words = now ? shown(value(now), now) : "–";
-      keys.push({ label: names.length > 1 ? `${name}: ${label}` : label, value: words, color, dashed: Boolean(dash) });
+      keys.push({ label: names.length > 1 ? `${name}: ${label}` : label, value: words, color, stroke: dash && "dash" });
     }
   }
   return { ...scale, lines, keys };

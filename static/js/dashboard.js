@@ -10,7 +10,8 @@ import { drawTurns } from "./turns.js";
 import { DASHBOARD } from "./words.js";
 
 const BEHIND = 400; // ms that moving pictures lag, so that their right end is always known: a tick, and some
-const TOO_SLOW = 6; // ms a picture may take, on average; beyond that they move with the ticks only
+const TOO_SLOW = 6; // ms a picture may take, on average; beyond that they move with the ticks only, for a while
+const REST = 20_000; // ms
 
 export class Dashboard {
   ledger = new Ledger();
@@ -22,6 +23,7 @@ export class Dashboard {
   #colors = null;
   #frame = 0;
   #cost = 0;
+  #rested = 0; // when pictures may move again
   #model = "";
 
   /**
@@ -101,7 +103,7 @@ export class Dashboard {
   /** Whether something is to be seen that moves between two ticks, on a machine that can afford it. */
   get #moves() {
     const sounds = this.#pictures.slack?.lines.some(({ points }) => points.at(-1)?.[0] > Date.now() - CHARTS.slack.span);
-    return Boolean(sounds) && this.feed.live && this.#slack && !this.#still.matches && this.#cost < TOO_SLOW;
+    return Boolean(sounds) && this.feed.live && this.#slack && !this.#still.matches && performance.now() >= this.#rested;
   }
 
   get #slack() {
@@ -114,6 +116,7 @@ export class Dashboard {
     const began = performance.now();
     this.#drawOne(this.#slack);
     this.#cost = 0.95 * this.#cost + 0.05 * (performance.now() - began);
+    if (this.#cost > TOO_SLOW) [this.#cost, this.#rested] = [0, began + REST];
     this.#frame = requestAnimationFrame(() => this.#move());
   }
 
@@ -165,6 +168,7 @@ function colorsOf(element) {
     network: ["network", "browser", "queue"].map(color),
     own: color("accent"),
     others: color("others"),
+    heard: color("ink"),
     warn: color("dry"),
     look: lookOf(element),
   };
@@ -180,11 +184,11 @@ function drawLegend(list, keys) {
   for (const [i, { value }] of keys.entries()) write(list.children[i].lastChild, value);
 }
 
-function key({ label, color, dashed }) {
+function key({ label, color, stroke = "line" }) {
   const item = document.createElement("li");
   const [swatch, name, value] = [document.createElement("i"), document.createElement("span"), document.createElement("b")];
   swatch.style.setProperty("--color", color);
-  swatch.dataset.dashed = `${Boolean(dashed)}`;
+  swatch.dataset.stroke = stroke;
   name.textContent = label;
   item.append(swatch, name, value);
   return item;

@@ -23,12 +23,12 @@ export class Network extends EventTarget {
   async #look() {
     const call = this.line.open ? this.line.call : null;
     if (!call) return this.#forget();
-    const report = await call.pc.getStats();
+    const report = await call.report();
     const before = call === this.#call ? this.#before : null;
     [this.#call, this.#before] = [call, report];
     if (!before || !call.open) return;
     this.figures = measure(before, report, call.clock.roundTrip);
-    call.send({ type: "voxrtc.network", network: this.figures });
+    this.line.send({ type: "voxrtc.network", network: this.figures });
     this.dispatchEvent(new Event("change"));
   }
 

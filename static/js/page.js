@@ -81,6 +81,9 @@ window.voxrtc = {
   get clock() {
     return talker.line.call?.clock;
   },
+  get way() {
+    return talker.line.way;
+  },
   stats: () => talker.line.stats(),
   unlock: () => talker.voice.speaker.unlock(),
 };

@@ -52,12 +52,13 @@ export class Speaker extends EventTarget {
     return this.context?.state === "running" && !(this.#sink.srcObject && this.#sink.paused);
   }
 
-  /** @param {MediaStream} stream the server's sound; the previous one is let go */
-  attach(stream) {
+  /** @param {MediaStream | AudioNode} sound the server's; the previous one is let go */
+  attach(sound) {
+    const stream = sound instanceof MediaStream ? sound : null;
     this.#source?.disconnect();
     this.#sink.srcObject = stream;
-    this.#play();
-    this.#source = this.context.createMediaStreamSource(stream);
+    if (stream) this.#play();
+    this.#source = stream ? this.context.createMediaStreamSource(stream) : sound;
     this.#source.connect(this.output);
     this.#source.connect(this.lineNode);
     this.#open(); // nothing of an older sound is in it
@@ -94,12 +95,12 @@ export class Speaker extends EventTarget {
   /**
    * Let sound through again: more has left the server, after a silence. What was hushed may still come before it, out of the
    * jitter buffer; a pause at about that buffer's delay tells when it is gone. After a longer silence all of it is.
-   * @param {() => Promise<number>} delay ms that sound spends in the jitter buffer, as far as known
+   * @param {(() => Promise<number>) | null} delay ms that sound spends in the jitter buffer, as far as known; null: it is empty
    */
   async lift(delay) {
     const [hushedAt, now] = [this.#hushedAt, this.context.currentTime];
     if (hushedAt === null) return;
-    if (now - hushedAt > DRAINED) return this.#open();
+    if (!delay || now - hushedAt > DRAINED) return this.#open();
     const earliest = now + Math.max(0, (await delay()) / 1000 - UNSURE);
     if (hushedAt !== this.#hushedAt) return; // hushed anew meanwhile
     clearInterval(this.#draining);

@@ -1,6 +1,6 @@
 /** What happens now, as it is shown: in words, on the Talk button, and in a notice when something is wrong. Keeps nothing. */
 import { write } from "./shelf.js";
-import { TALK } from "./words.js";
+import { LINE, TALK } from "./words.js";
 
 const BUSY = new Set(["connecting", "waiting", "speaking"]);
 
@@ -38,7 +38,8 @@ function words(talker, obstacle) {
   if (hearing || talker.voice.held) return TALK.hearing;
   if (talker.place) return TALK.inLine(talker.place);
   if (obstacle && !isBusy(talker)) return obstacle;
-  return listening && talker.state === "ready" ? TALK.listening[mode] : TALK.states[talker.state];
+  const state = listening && talker.state === "ready" ? TALK.listening[mode] : TALK.states[talker.state];
+  return talker.line.open ? [state, LINE.ways[talker.line.way]?.(talker.line.call.clock.roundTrip)].filter(Boolean).join(" ") : state;
 }
 
 /** What a screen reader says aloud: only what the person could not hear from the conversation itself. */

@@ -31,12 +31,15 @@ export class Talker extends EventTarget {
   /** @param {URL} base where the server's API hangs */
   constructor(base) {
     super();
-    const line = (this.line = new Connection(base));
+    const line = (this.line = new Connection(base, () => this.voice.speaker.context));
     this.input = new Input(line);
     this.voice = new Voice(line, this.transcript);
     this.gear = new Gear(this.voice.speaker, this.input, this.devices, line);
     line.addEventListener("message", ({ detail }) => this.#take(detail));
     line.addEventListener("lost", ({ detail }) => (this.#drop(), this.#fail(detail)));
+    line.addEventListener("broken", () => this.#warn(new Trouble("broken")));
+    line.addEventListener("mended", () => this.#mended());
+    line.addEventListener("way", () => this.#tell());
     line.addEventListener("idle", () => this.hangUp());
     line.addEventListener("place", () => this.#tell());
     this.input.addEventListener("change", () => this.#tell());
@@ -200,6 +203,12 @@ export class Talker extends EventTarget {
   #rest(trouble = null) {
     this.line.rest();
     this.#change("ready", trouble);
+  }
+
+  /** Another line has taken over. */
+  #mended() {
+    if (this.input.listening) this.input.connect();
+    this.#warn(null);
   }
 
   #drop() {

@@ -34,7 +34,7 @@ export class Voice extends EventTarget {
     const ears = new JitterBuffer(() => line.stats());
     const delay = async () => (await ears.likelyDelay()) + 1000 * this.speaker.latency;
     this.lights = new Lights(delay, (response, characters) => transcript.light(response, characters));
-    line.addEventListener("track", ({ detail }) => this.speaker.attach(detail));
+    line.addEventListener("track", ({ detail }) => this.#attach(detail));
   }
 
   /** The name of the one that is made or heard; empty: none. */
@@ -60,6 +60,13 @@ export class Voice extends EventTarget {
     this.speaker.hush();
     this.line.send({ type: "response.cancel" });
     this.line.send({ type: "output_audio_buffer.clear" });
+  }
+
+  /** Another line's sound. */
+  #attach(sound) {
+    this.buffer.forget();
+    this.speaker.attach(sound);
+    if (this.held) this.speaker.hush();
   }
 
   /** There is no turn any more. */
@@ -130,7 +137,7 @@ export class Voice extends EventTarget {
   /** More sound is on its way. */
   #lift() {
     const delay = this.buffer.likelyDelay();
-    this.speaker.lift(() => delay);
+    this.speaker.lift(this.line.exact ? null : () => delay);
   }
 
   #hold() {

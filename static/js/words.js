@@ -143,6 +143,18 @@ export const TALK = {
   },
 };
 
+export const LINE = {
+  /** What a person should know of the way that the sound takes. @type {Record<string, (roundTrip: number) => string>} */
+  ways: {
+    relay: (roundTrip) => `Connected through a relay${later(roundTrip)}.`,
+    tunnel: (roundTrip) => `UDP is blocked here: connected over WebSocket${later(roundTrip + 60)}.`,
+  },
+};
+
+function later(ms) {
+  return Number.isNaN(ms) ? "" : `, expect about ${Math.max(10, Math.round(ms / 10) * 10)}\u00a0ms more`;
+}
+
 /** For those who cannot see what was struck through. */
 export const TRANSCRIPT = { interrupted: "(interrupted)", unheard: "(interrupted here; not heard:)" };
 
@@ -233,6 +245,7 @@ export const DASHBOARD = {
     median: "median",
     late: "95th percentile",
     turn: "spoken turn, median",
+    heard: "heard here",
     batch: "Streams in a step",
     cache: "KV pages",
     queue: "In line",
@@ -333,6 +346,18 @@ export const TROUBLES = {
   udp_blocked: {
     title: "No path for sound",
     advice: "The server answers, but its sound cannot get through: this network seems to block UDP. Try without a VPN, or on another network.",
+  },
+  broken: {
+    title: "The connection broke",
+    advice: "Connecting again; the conversation goes on.",
+  },
+  offline: {
+    title: "This computer has no network",
+    advice: "Check its connection, then press Talk or Speak.",
+  },
+  session_gone: {
+    title: "The conversation is over",
+    advice: "The connection was away for too long. Press Talk or Speak to begin anew.",
   },
   connection_lost: {
     title: "The connection was lost",

@@ -138,6 +138,16 @@ async def test_viewers_are_limited_and_places_come_back() -> None:
         pass
 
 
+async def test_a_server_that_stops_waits_for_nobody() -> None:
+    feed = Feed({"count": Source(Counter())}, sleep=Ticks())
+    with feed.viewer() as viewer:
+        await viewer.next()
+        waiting = asyncio.ensure_future(viewer.next())
+        await asyncio.sleep(0)
+        feed.close()
+        assert await waiting == b"" == await viewer.next()
+
+
 # --- over HTTP ---
 
 
@@ -183,6 +193,17 @@ def test_who_finds_no_place_is_told_so_and_a_place_comes_back() -> None:
                 return response.status_code == 200
 
         await_true(free)
+
+
+def test_its_end_is_the_end_of_the_answer() -> None:
+    feed = Feed({"count": Source(Counter())})
+    with serving(serve(feed)) as (host, port), httpx.stream("GET", f"http://{host}:{port}{PATH}") as response:
+        body = response.iter_raw()
+        next(body)
+        feed._ticking.get_loop().call_soon_threadsafe(feed.close)  # type: ignore[union-attr]
+        for _ in body:  # it ends
+            pass
+    assert not feed._viewers
 
 
 def test_a_viewer_who_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
+from voxrtc.api.hosting import Hosting
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import decode, encode
 from voxrtc.messages.media import IceServer, MediaRequest
@@ -161,7 +162,7 @@ class Relay:
 
 @pytest.mark.parametrize("relayed", [True, False])
 async def test_pages_get_relays_and_so_does_our_side_where_it_needs_them(relayed: bool, media: EchoMedia) -> None:
-    transport = httpx.ASGITransport(build_app(tones(), media, relays=Relays(Relay()), relayed=relayed))
+    transport = httpx.ASGITransport(build_app(tones(), media, hosting=Hosting(Relays(Relay()), relayed)))
     async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
         answer = await client.get("/v1/voxrtc/ice")
         await client.post(PATH, **OFFERS["sdp"])

@@ -20,6 +20,7 @@ from voxrtc.api import host as hosts
 from voxrtc.api import public
 from voxrtc.api.app import build_app
 from voxrtc.api.host import PublicHost, Rules
+from voxrtc.api.hosting import Hosting
 from voxrtc.chat.media_client import CallRefused
 
 PATH, SPEECH, QUEUE = "/v1/realtime/calls", "/v1/audio/speech", "/v1/voxrtc/queue"
@@ -34,7 +35,7 @@ class Open:
         self.media, self.tone = EchoMedia(), ToneTransport(speed)
         self.host = PublicHost(rules, self.media)  # type: ignore[arg-type]
         self.media.over = self.host.over
-        self.app = build_app(tones(self.tone), self.media, host=self.host)  # type: ignore[arg-type]
+        self.app = build_app(tones(self.tone), self.media, hosting=Hosting(public=self.host))  # type: ignore[arg-type]
         self.url = ""
 
     def client(self, address: str = "203.0.113.1") -> httpx.Client:

@@ -37,11 +37,10 @@ class Stage:
     def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None, replier: Replier | None = None) -> None:
         self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
         self.tone, self.engines = self.tones[0], tones(*self.tones)
-        self.over = False
         self.hearing, self.tally = Hearing(), Tally()
         choice = choose(self.engines.known, None, None)
         self.session = Session(
-            self.engines, self.hearing, loudness, choice, TurnSettings(), replier, Manner("Be brief."), self.tally, self._end
+            self.engines, self.hearing, loudness, choice, TurnSettings(), replier, Manner("Be brief."), self.tally
         )
         time = Time()
         self.track = PlayoutTrack(self.session, time, time.sleep)
@@ -113,9 +112,6 @@ class Stage:
 
     def playouts(self) -> list[Playout]:
         return [request for request in self.tone.requests if isinstance(request, Playout)]
-
-    def _end(self) -> None:
-        self.over = True
 
     def _keep(self, coroutine: Any) -> None:
         task = asyncio.ensure_future(coroutine)

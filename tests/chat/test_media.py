@@ -23,7 +23,19 @@ from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import decode, encode
 from voxrtc.messages.engine import EngineRequest, Generate
-from voxrtc.messages.media import Answer, GetMediaStats, HangUp, MediaReply, MediaRequest, MediaStats, Offer, Refused
+from voxrtc.messages.media import (
+    Answer,
+    GetMediaStats,
+    HangUp,
+    MediaReply,
+    MediaRequest,
+    MediaStats,
+    Offer,
+    Over,
+    Refused,
+    Tell,
+    Told,
+)
 from voxrtc.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,6 +86,24 @@ async def test_places_are_limited_and_come_back() -> None:
         await late.close()
 
 
+async def test_whoever_began_a_call_can_tell_its_client_and_is_told_when_it_is_over() -> None:
+    media, browser, told = server(), Browser(), []  # type: ignore[var-annotated]
+    answer = await media.handle(Offer(call="a", sdp=await browser.offer()), told.append)
+    assert isinstance(answer, Answer)
+    await browser.accept(answer.sdp)
+    await browser.event("session.created")
+    assert await ask(media, Tell(call="a", text='{"type":"voxrtc.ending","seconds":60}')) == Told(call="a")
+    assert (await browser.event("voxrtc.ending"))["seconds"] == 60
+    assert await ask(media, Tell(call="b", text="{}")) == Told(call="b"), "one that is over hears nothing"
+    await browser.close()
+    async with asyncio.timeout(PATIENCE):
+        while Over(call="a") not in told:
+            await asyncio.sleep(0.02)
+    await media.handle(Offer(call="c", sdp="nonsense"), told.append)
+    assert told.count(Over(call="a")) == 1
+    await media.close()
+
+
 async def test_calls_that_nobody_listens_to_take_no_place_and_give_way() -> None:
     tone = ToneTransport()
     media, idle = server(tone, max_peers=4), {"voxrtc": {"background": True}}
@@ -113,7 +143,7 @@ async def test_a_session_that_cannot_be_is_refused_with_the_choices(session: dic
     assert refused.status == 400
     assert "tone" in refused.message or "default" in refused.message or "str" in refused.message
     await browser.close()
-    assert not media._peers
+    assert not media._talks
 
 
 async def test_a_bad_offer_is_refused_and_takes_no_place() -> None:
@@ -129,7 +159,7 @@ async def test_a_bad_offer_is_refused_and_takes_no_place() -> None:
 
 
 async def test_an_engine_that_is_not_there_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxrtc.chat.media.MODEL_WITHIN", 0.1)
+    monkeypatch.setattr("voxrtc.chat.server.MODEL_WITHIN", 0.1)
     tone = ToneTransport()
     tone.lost = True
     media, browser = server(tone), Browser()

@@ -81,7 +81,7 @@ class Client:
 
 @pytest.fixture(autouse=True)
 def loud_is_speech(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxrtc.chat.media.VoiceDetector", lambda: loudness)
+    monkeypatch.setattr("voxrtc.chat.server.VoiceDetector", lambda: loudness)
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ async def test_sessions_have_places_with_calls_and_leave_them() -> None:
     assert await ask(client.media, ClientEvent(call="a", text="{}")) == Taken(call="a", known=False)
     assert isinstance(await client.open("b"), Opened)
     await client.media.close()
-    assert not client.media._peers
+    assert not client.media._talks
 
 
 async def test_an_unknown_model_is_refused_with_the_choices() -> None:
@@ -221,7 +221,7 @@ async def test_leaving_cancels() -> None:
         await client.event("response.output_audio.delta")
         await ask(client.media, HangUp(call="a"))
         await until(lambda: [each for each in client.tone.requests if isinstance(each, Cancel)])
-        assert not client.media._peers
+        assert not client.media._talks
 
 
 # --- over ZeroMQ, as the web process has it ---

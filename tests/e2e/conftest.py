@@ -99,10 +99,10 @@ def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.
 @contextmanager
 def running(log: Path, **settings: str) -> Iterator[httpx.Client]:
     """An HTTP client of a server with these settings, from ready to stopped. Nobody answers in it unless they say who."""
-    port = free_port()
-    settings = {"VOXRTC_CHAT_LOCAL": "none"} | settings
-    settings |= {"HOST": "127.0.0.1", "PORT": str(port), "VOXRTC_ICE_LOOPBACK": "1"}
-    with log.open("wb") as output, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+    settings = {"VOXRTC_CHAT_LOCAL": "none", "HOST": "127.0.0.1", "VOXRTC_ICE_LOOPBACK": "1"} | settings
+    settings["PORT"] = str(free_port())
+    url = f"http://{settings['HOST']}:{settings['PORT']}"
+    with log.open("wb") as output, httpx.Client(base_url=url, timeout=60) as client:
         process = subprocess.Popen(
             [sys.executable, "app.py"], cwd=ROOT, env=os.environ | settings, stdout=output, stderr=subprocess.STDOUT
         )

@@ -13,25 +13,18 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.e2e.conftest import running
 from tests.e2e.desk import PATIENCE, Desk, open_window
 
 Told = dict[str, Any]
 CROWD, STATS = "/v1/voxrtc/crowd", "/v1/voxrtc/stats"
 
 
-@pytest.fixture(scope="module")
-def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with running(tmp_path_factory.mktemp("hall") / "log.txt", VOXRTC_CROWD="8") as client:
-        yield client
-
-
 @pytest.fixture
-def page(browser: Browser, hall: httpx.Client) -> Iterator[Page]:
+def page(browser: Browser, server: httpx.Client) -> Iterator[Page]:
     page = open_window(browser)
     yield page
     page.context.close()
-    hall.post(CROWD, json={"listeners": 0})
+    server.post(CROWD, json={"listeners": 0})
 
 
 def slide(page: Page, name: str, value: int) -> None:
@@ -44,10 +37,10 @@ def await_words(page: Page, part: str, words: str) -> None:
     )
 
 
-def await_server(page: Page, hall: httpx.Client, holds: Callable[[Told], object], path: str = CROWD) -> Told:
+def await_server(page: Page, server: httpx.Client, holds: Callable[[Told], object], path: str = CROWD) -> Told:
     """What the server tells, once that `holds`."""
     deadline = time.monotonic() + PATIENCE / 1000
-    while not holds(told := hall.get(path).json()):
+    while not holds(told := server.get(path).json()):
         assert time.monotonic() < deadline, told
         page.wait_for_timeout(50)
     return dict(told)
@@ -66,52 +59,53 @@ def children(of: int) -> dict[int, str]:
     return {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in pids}
 
 
-def server_pid(hall: httpx.Client) -> int:
+def server_pid(server: httpx.Client) -> int:
     """Of our children, the one that listens there."""
-    port = f"PORT={hall.base_url.port}".encode()
+    port = f"PORT={server.base_url.port}".encode()
     return next(pid for pid in children(os.getpid()) if port in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
 
 
-def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, hall: httpx.Client) -> None:
-    desk, witness = Desk(page, str(hall.base_url)), open_window(browser)
-    Desk(witness, str(hall.base_url))
+def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, server: httpx.Client) -> None:
+    desk, witness = Desk(page, str(server.base_url)), open_window(browser)
+    Desk(witness, str(server.base_url))
     slide(page, "crowd-size", 8)
     for seen in (page, witness):
         await_words(seen, "crowd-count", "8")
         await_words(seen, "crowd-now", "hearing sound")
         assert seen.locator("[name=crowd-size]").input_value() == "8"
-    await_server(page, hall, lambda crowd: crowd["figures"]["playout"]["started"] >= 8)
+    await_server(page, server, lambda crowd: crowd["figures"]["playout"]["started"] >= 8)
     await_words(page, "facts-playout", "with 8 listeners")
     page.locator("[name=crowd-policy][value=fifo]").check(force=True)
     witness.wait_for_function("document.querySelector('[name=crowd-policy][value=fifo]').checked")
-    await_server(page, hall, lambda crowd: crowd["policy"] == "fifo" and crowd["figures"]["fifo"]["started"])
-    stats = hall.get("/v1/voxrtc/stats").json()["engines"]["lark"]
+    await_server(page, server, lambda crowd: crowd["policy"] == "fifo" and crowd["figures"]["fifo"]["started"])
+    stats = server.get("/v1/voxrtc/stats").json()["engines"]["lark"]
     assert stats["policy"] == "fifo" and stats["failed"] == 0
     desk.speak("A person speaks in the crowd.")
     desk.await_sound()
     slide(page, "crowd-size", 0)
     for seen in (page, witness):
         await_words(seen, "crowd-now", "Nobody is there")
-    await_server(page, hall, lambda stats: not any(s["background"] for s in stats["engines"]["lark"]["streams"]), STATS)
+    await_server(page, server, lambda stats: not any(s["background"] for s in stats["engines"]["lark"]["streams"]), STATS)
     page.locator("[name=crowd-policy][value=playout]").check(force=True)
-    await_server(page, hall, lambda crowd: crowd["policy"] == "playout")
+    await_server(page, server, lambda crowd: crowd["policy"] == "playout")
     witness.context.close()
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
-def test_a_crowd_outlives_its_engine_and_leaves_nothing(page: Page, hall: httpx.Client) -> None:
-    Desk(page, str(hall.base_url))
+@pytest.mark.skipif(not Path("/proc/self/task").exists() or "VOXRTC_E2E_URL" in os.environ, reason="kills a process of ours")
+def test_a_crowd_outlives_its_engine_and_leaves_nothing(page: Page, server: httpx.Client) -> None:
+    Desk(page, str(server.base_url))
     slide(page, "crowd-size", 3)
     slide(page, "crowd-peers", 2)
-    before = await_server(page, hall, lambda crowd: called(crowd) == ["playing"] * 2)
-    server = server_pid(hall)
-    engine = next(pid for pid, command in children(server).items() if "voxrtc.engine.process" in command)
+    before = await_server(page, server, lambda crowd: called(crowd) == ["playing"] * 2)
+    pid = server_pid(server)
+    engine = next(pid for pid, command in children(pid).items() if "voxrtc.engine.process" in command)
     os.kill(engine, signal.SIGKILL)
-    await_server(page, hall, lambda crowd: phases(crowd) <= {"away", "resting"})
-    again = await_server(page, hall, lambda crowd: phases(crowd) <= {"playing", "resting", "dry"})
+    await_server(page, server, lambda crowd: phases(crowd) <= {"away", "resting"})
+    again = await_server(page, server, lambda crowd: phases(crowd) <= {"playing", "resting", "dry"})
     assert [voice[0] for voice in again["voices"]] == [voice[0] for voice in before["voices"]], "the same, in their places"
-    await_server(page, hall, lambda crowd: "playing" in called(crowd))
+    await_server(page, server, lambda crowd: "playing" in called(crowd))
     slide(page, "crowd-peers", 0)
-    await_server(page, hall, lambda crowd: not crowd["calls"])
-    await_server(page, hall, lambda stats: stats["media"]["peers"] == 0, STATS)
-    assert not [command for command in children(server).values() if "voxrtc.crowd" in command]
+    await_server(page, server, lambda crowd: not crowd["calls"])
+    await_server(page, server, lambda stats: stats["media"]["peers"] == 0, STATS)
+    while [command for command in children(pid).values() if "voxrtc.crowd" in command]:  # its peers hang up first
+        page.wait_for_timeout(50)

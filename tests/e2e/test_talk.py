@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,13 +42,19 @@ def voice(name: str) -> np.ndarray:
 
 @contextmanager
 def talking(
-    playwright: Playwright, server: httpx.Client, file: Path, *sound: np.ndarray, rate: int = RATE, channels: int = 1
+    playwright: Playwright,
+    server: httpx.Client,
+    file: Path,
+    *sound: np.ndarray,
+    rate: int = RATE,
+    channels: int = 1,
+    flags: Sequence[str] = (),
 ) -> Iterator[Desk]:
     """The page, in a Chromium whose microphone hears this once, from when it is opened."""
     samples = soxr.resample(np.concatenate([*sound, silence(30)]), RATE, rate)
     soundfile.write(file, np.repeat(samples[:, None], channels, axis=1), rate, subtype="PCM_16")
-    flags = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
-    with chromium(playwright, *flags, f"--use-file-for-fake-audio-capture={file}%noloop") as browser:
+    fake = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    with chromium(playwright, *flags, *fake, f"--use-file-for-fake-audio-capture={file}%noloop") as browser:
         yield Desk(open_window(browser), str(server.base_url))
 
 

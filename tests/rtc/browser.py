@@ -66,10 +66,14 @@ class Browser:
     def send(self, type: str, **fields: Any) -> None:
         self.channel.send(json.dumps({"type": type, **fields}))
 
-    def say(self, text: str) -> None:
-        """Ask for `text` to be spoken."""
+    def write(self, text: str) -> None:
+        """Say that the user wrote this."""
         content = [{"type": "input_text", "text": text}]
         self.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
+
+    def say(self, text: str) -> None:
+        """Ask for `text` to be spoken."""
+        self.write(text)
         self.send("response.create")
 
     def talk(self, rate: int, layout: str) -> None:

@@ -23,13 +23,15 @@ from voxrtc.rtc.peer import UNSENT_MESSAGES, Liveness, Peer, warm_up
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import RATE as OUT_RATE
 from voxrtc.rtc.sound import Samples
+from voxrtc.rtc.track import PlayoutTrack
 
 
 class Ear(Told):
-    """A `PeerListener` that remembers."""
+    """A `PeerListener` that remembers, and the track that its peer plays."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.track = PlayoutTrack(self)
         self.messages: list[str | bytes] = []
         self.blocks: list[Samples] = []
         self.open, self.over, self.played = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -53,11 +55,17 @@ class Ear(Told):
         self.over.set()
 
 
+def peer_of(ear: Ear, stun: str = "") -> Peer:
+    peer = Peer(configuration(stun), ear)
+    peer.attach(ear.track)
+    return peer
+
+
 @asynccontextmanager
 async def call(direction: str = "recvonly", early: str = "") -> AsyncIterator[tuple[Peer, Ear, Browser]]:
     """A connected peer and its browser."""
     ear, browser = Ear(), Browser(direction)
-    peer = Peer(configuration(""), ear)
+    peer = peer_of(ear)
     if early:
         peer.send(early)
     try:
@@ -68,21 +76,21 @@ async def call(direction: str = "recvonly", early: str = "") -> AsyncIterator[tu
         await peer.close()
 
 
-async def speak(peer: Peer, seconds: float) -> None:
-    utterance = await peer.track.begin("a")
+async def speak(ear: Ear, seconds: float) -> None:
+    utterance = await ear.track.begin("a")
     await utterance.write(tone(seconds, 24_000).tobytes(), 24_000)
     await utterance.finish()
 
 
 async def test_a_tone_arrives_whole() -> None:
-    async with call() as (peer, ear, browser):
-        await speak(peer, 0.8)
+    async with call() as (_, ear, browser):
+        await speak(ear, 0.8)
         await asyncio.wait_for(ear.played.wait(), PATIENCE)
         await asyncio.sleep(0.2)  # aiortc's jitter buffer
         loud = audible(browser.sound)
         assert (loud[-1] - loud[0]) / OUT_RATE == pytest.approx(0.8, abs=0.02)
         assert peak_hertz(browser.sound[loud[0] : loud[-1]]) == pytest.approx(440, abs=3)
-        assert peer.track.underruns == 0
+        assert ear.track.underruns == 0
 
 
 async def test_messages_go_both_ways_and_wait_for_the_channel() -> None:
@@ -99,7 +107,7 @@ async def test_messages_go_both_ways_and_wait_for_the_channel() -> None:
 async def test_who_speaks_before_the_channel_is_open_hears_of_it_after_the_greeting() -> None:
     """Stock clients wait for `session.created`, whatever their microphone has brought by then."""
     ear, browser = Ear(), Browser()
-    peer = Peer(configuration(""), ear)
+    peer = peer_of(ear)
     ear.opened = lambda: peer.send('{"type":"greeting"}')  # type: ignore[method-assign]
     peer.send('{"type":"early"}')
     try:
@@ -113,7 +121,7 @@ async def test_who_speaks_before_the_channel_is_open_hears_of_it_after_the_greet
 
 async def test_messages_that_wait_are_bounded() -> None:
     ear = Ear()
-    peer = Peer(configuration(""), ear)
+    peer = peer_of(ear)
     for _ in range(UNSENT_MESSAGES + 1):
         peer.send("x")
     await asyncio.wait_for(ear.over.wait(), PATIENCE)
@@ -171,7 +179,7 @@ async def test_a_listener_that_fails_does_not_end_the_call() -> None:
 
 async def test_only_opus_is_agreed_on() -> None:
     browser = Browser()
-    peer = Peer(configuration(""), Ear())
+    peer = peer_of(Ear())
     offer = await browser.offer()
     reordered = offer.replace("SAVPF 96 9 0 8", "SAVPF 0 8 9 96")
     assert reordered != offer
@@ -186,7 +194,7 @@ async def test_a_bad_offer_leaves_nothing_behind() -> None:
     ear = Ear()
     before = asyncio.all_tasks()
     with pytest.raises(BadOffer):
-        await Peer(configuration(""), ear).answer("v=0\r\nnonsense")
+        await peer_of(ear).answer("v=0\r\nnonsense")
     assert ear.closings == 1
     assert asyncio.all_tasks() - before == set()
 
@@ -194,7 +202,7 @@ async def test_a_bad_offer_leaves_nothing_behind() -> None:
 async def test_an_offer_without_candidates_connects() -> None:
     """The page sends its offer at once; its address is learnt from its first check."""
     ear, browser = Ear(), Browser()
-    peer = Peer(configuration(""), ear)
+    peer = peer_of(ear)
     offer = "".join(line for line in (await browser.offer()).splitlines(keepends=True) if "candidate" not in line)
     await browser.accept(await peer.answer(offer))
     await browser.close()
@@ -208,7 +216,7 @@ async def test_a_stun_server_that_says_nothing_does_not_hold_the_answer_up(monke
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
         nobody.bind(("127.0.0.1", 0))
         browser = Browser()
-        peer = Peer(configuration(f"stun:127.0.0.1:{nobody.getsockname()[1]}"), Ear())
+        peer = peer_of(Ear(), f"stun:127.0.0.1:{nobody.getsockname()[1]}")
         offer = await browser.offer()
         answer = await asyncio.wait_for(peer.answer(offer), 1.0)
         await browser.accept(answer)
@@ -247,7 +255,7 @@ async def test_a_browser_that_says_nothing_but_is_there_stays(monkeypatch: pytes
 async def test_a_call_that_never_connects_frees_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Liveness, "CONNECT_WITHIN", 0.3)
     ear, browser = Ear(), Browser()
-    await Peer(configuration(""), ear).answer(await browser.offer())
+    await peer_of(ear).answer(await browser.offer())
     await asyncio.wait_for(ear.over.wait(), PATIENCE)
     await browser.close()
 
@@ -275,13 +283,13 @@ def test_packets_and_messages_keep_a_browser_alive() -> None:
 async def test_peers_and_tasks_return_to_the_baseline() -> None:
     """Leaks for each connection (aiortc 1423, 904) and 'too many users' after stop and start (fastrtc 53)."""
     async with call() as (peer, ear, browser):
-        await speak(peer, 0.1)
+        await speak(ear, 0.1)
         await asyncio.wait_for(ear.played.wait(), PATIENCE)
     await asyncio.sleep(0.05)
     tasks, threads = len(asyncio.all_tasks()), threading.active_count()
     for _ in range(3):
         async with call() as (peer, ear, browser):
-            await speak(peer, 0.1)
+            await speak(ear, 0.1)
             await asyncio.wait_for(ear.played.wait(), PATIENCE)
     await asyncio.sleep(0.05)
     assert len(asyncio.all_tasks()) == tasks

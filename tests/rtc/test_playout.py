@@ -393,6 +393,10 @@ def test_a_hold_fades_out_and_goes_on_where_it_came() -> None:
     assert playout.underruns == 0
 
 
+def last(frame: Frame) -> int:
+    return int(frame.pcm[frame.length - 1])
+
+
 holds = st.lists(st.tuples(st.sampled_from(["push", "play", "hold", "resume"]), st.integers(1, 2_500)), max_size=60)
 
 
@@ -421,7 +425,7 @@ def test_holds_lose_nothing_and_repeat_little(steps: list[tuple[str, int]]) -> N
         frames.append(play(playout))
     new = end = 0
     for frame in (frame for frame in frames if frame is not None and frame.length):
-        begin = new - (frame.length - frame.samples) if frame.samples else new - (new - int(frame.pcm[-1]) - FRAME + 1) % 30_000
+        begin = new - (frame.length - frame.samples) if frame.samples else new - (new - last(frame) + frame.length) % 30_000
         # It comes back from nothing after a hold and after a gap.
         assert np.array_equal(frame.pcm[FADE : frame.length], ramp(begin, frame.length)[FADE:])
         assert begin == end or end - LEAD * FRAME <= begin < end

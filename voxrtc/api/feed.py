@@ -34,6 +34,7 @@ class Viewer:
     """One who looks. Of each event only the newest waits for them: who is slow skips, and nothing piles up."""
 
     def __init__(self, latest: Mapping[str, bytes]) -> None:
+        self._over = False
         self._waiting = dict(latest)
         self._news = asyncio.Event()
         if latest:
@@ -43,9 +44,16 @@ class Viewer:
         self._waiting[event] = message
         self._news.set()
 
+    def end(self) -> None:
+        """Nothing follows."""
+        self._over = True
+        self._news.set()
+
     async def next(self) -> bytes:
-        """All that is new; waits until something is."""
+        """All that is new; waits until something is. Nothing, at the end."""
         await self._news.wait()
+        if self._over:
+            return b""
         self._news.clear()
         news = b"".join(self._waiting.values())
         self._waiting.clear()
@@ -82,6 +90,11 @@ class Feed:
             if not self._viewers:
                 self._ticking.cancel()
                 self._ticking, self._latest = None, {}
+
+    def close(self) -> None:
+        """All have seen enough: the server is about to stop, and would wait for them."""
+        for viewer in self._viewers:
+            viewer.end()
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()

@@ -53,5 +53,5 @@ class _Events(StreamingResponse):
             await super().stream_response(patient)
 
     async def _news(self, viewer: Viewer) -> AsyncIterator[bytes]:
-        while True:
-            yield await viewer.next()
+        while news := await viewer.next():
+            yield news

@@ -11,11 +11,10 @@ from starlette.datastructures import UploadFile
 
 from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
-from voxrtc.api.host import Host
+from voxrtc.api.hosting import Hosting
 from voxrtc.api.limits import LimitedRoute, too_large
 from voxrtc.chat.media_client import MediaClient
-from voxrtc.messages.media import Offer
-from voxrtc.rtc.turn import Relays
+from voxrtc.messages.media import Offer, Resume
 
 MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
 
@@ -25,10 +24,12 @@ class Call(msgspec.Struct):
 
     sdp: str
     session: dict[str, Any] = {}
+    resume: Resume | None = None  # ours: of clients that can come back when their line breaks
 
 
-def router(media: MediaClient, relays: Relays, host: Host) -> APIRouter:
-    """The routes over the media process, which goes through these relays itself."""
+def router(media: MediaClient, hosting: Hosting) -> APIRouter:
+    """The routes over the media process."""
+    host, relays = hosting.host, hosting.ours
     routes = APIRouter(prefix="/v1/realtime/calls", tags=["realtime"], route_class=LimitedRoute)
 
     @routes.post("", status_code=201)
@@ -39,15 +40,18 @@ def router(media: MediaClient, relays: Relays, host: Host) -> APIRouter:
         if not call.sdp.strip():
             raise ApiError(400, "invalid_request", "The SDP offer is empty.", "sdp")
         session = {"model": model, **call.session} if model else call.session
-        name = f"rtc_{uuid.uuid4().hex}"
-        host.begin(name, address_of(request), ticket)
+        name, resumes = f"rtc_{uuid.uuid4().hex}", bool(call.resume and call.resume.token)
+        if not resumes:  # it has its place
+            host.begin(name, address_of(request), ticket)
         try:
-            answer = await media.answer(Offer(call=name, sdp=call.sdp, session=session, relays=await relays.servers()))
+            relayed = await relays.servers()
+            answer = await media.answer(Offer(call=name, sdp=call.sdp, session=session, resume=call.resume, relays=relayed))
         except BaseException:
             host.over(name)
             raise
         where = f"/v1/realtime/calls/{answer.call}"
-        return Response(answer.sdp, 201, {"Location": where}, media_type="application/sdp")
+        headers = {"Location": where} | ({"VoxRTC-Session": answer.token} if answer.token else {})
+        return Response(answer.sdp, 201, headers, media_type="application/sdp")
 
     @routes.delete("/{call}", status_code=204)
     async def delete(call: str) -> Response:
@@ -97,9 +101,9 @@ async def _read_json(request: Request) -> Call:
 
 async def _read_form(request: Request) -> Call:
     async with request.form(max_files=2, max_fields=8) as form:
-        fields: dict[str, Any] = {name: await _text(form[name]) for name in ("sdp", "session") if name in form}
-    if "session" in fields:
-        fields["session"] = msgspec.json.decode(fields["session"])
+        fields: dict[str, Any] = {name: await _text(form[name]) for name in ("sdp", "session", "resume") if name in form}
+    for name in fields.keys() - {"sdp"}:
+        fields[name] = msgspec.json.decode(fields[name])
     return msgspec.convert(fields, Call)
 
 

@@ -38,6 +38,7 @@ from voxrtc.rtc.peer import Peer
 from voxrtc.rtc.playout import Frame
 from voxrtc.rtc.sound import FRAME, FRAME_SECONDS, Samples
 from voxrtc.rtc.sound import RATE as RTP_RATE
+from voxrtc.rtc.track import PlayoutTrack
 
 FRAMES = 50  # in a second, which is repeated; the second half is the tone
 LOUD = 2_000
@@ -53,7 +54,7 @@ class Result:
 
 
 class Onsets:
-    """When a tone began, as one peer's listener heard it. Quacks as a `PeerListener`."""
+    """When a tone began, as one peer's listener heard it. Quacks as a `PeerListener` and a `PlayoutListener`."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -88,6 +89,7 @@ class Server:
 
     async def _ours(self, sdp: str, onsets: Onsets) -> str:
         peer = Peer(ice.configuration(""), onsets)
+        peer.attach(PlayoutTrack(onsets))
         self._keep.append(peer)
         return await peer.answer(sdp)
 

@@ -12,9 +12,13 @@ from voxrtc.engine.transport import Connection
 from voxrtc.messages.media import (
     Answer,
     ClientEvent,
+    ClientPacket,
+    Closed,
+    Dig,
     GetMediaStats,
     HangUp,
     HungUp,
+    Lost,
     MediaReply,
     MediaRequest,
     MediaStats,
@@ -24,6 +28,7 @@ from voxrtc.messages.media import (
     Over,
     Refused,
     ServerEvent,
+    ServerPacket,
     Taken,
     Tell,
     Told,
@@ -53,7 +58,7 @@ class MediaClient:
         self._connected = asyncio.Event()
         # By question; two may hang the same call up at once, and the first answer is for both.
         self._open: defaultdict[str, list[asyncio.Future[MediaReply]]] = defaultdict(list)
-        self._listeners: dict[str, Callable[[str | None], None]] = {}  # of open WebSockets
+        self._listeners: dict[str, Callable[[Any], None]] = {}  # of open WebSockets
         self._numbers = itertools.count()
         self._connection = Connection(address, MediaReply, self._take, self._changed)
 
@@ -68,14 +73,20 @@ class MediaClient:
     async def open(self, call: str, session: dict[str, Any], listener: Callable[[str | None], None]) -> None:
         """Begin a session over a WebSocket; `listener` is told every server event from then on, and None when the media
         process is gone. Raises `CallRefused`."""
-        self._listeners[call] = listener
-        try:
-            reply = await self._ask(Open(call=call, session=session))
-            if isinstance(reply, Refused):
-                raise CallRefused(reply.status, reply.code, reply.message)
-        except BaseException:
-            self._listeners.pop(call, None)
-            raise
+        await self._begin(Open(call=call, session=session), listener)
+
+    async def dig(self, tunnel: Dig, listener: Callable[[str | bytes | None], None]) -> None:
+        """As `open`, of a tunnel: `listener` is told packets, too, and None also when the tunnel is over."""
+        await self._begin(tunnel, listener)
+
+    def packet(self, call: str, data: bytes) -> None:
+        """A tunnel's client sends one."""
+        self._connection.send(ClientPacket(call=call, data=data))
+
+    def lost(self, call: str) -> None:
+        """A tunnel's client is gone, and may come back."""
+        self._listeners.pop(call, None)
+        self._connection.send(Lost(call=call))
 
     async def say(self, call: str, text: str) -> None:
         """Its client says something; returns when that was dealt with. Raises `CallRefused` when the session is gone."""
@@ -109,6 +120,16 @@ class MediaClient:
         self._lose()
         await self._connection.close()
 
+    async def _begin(self, request: Open | Dig, listener: Callable[[Any], None]) -> None:
+        self._listeners[request.call] = listener
+        try:
+            reply = await self._ask(request)
+            if isinstance(reply, Refused):
+                raise CallRefused(reply.status, reply.code, reply.message)
+        except BaseException:
+            self._listeners.pop(request.call, None)
+            raise
+
     async def _ask(self, request: MediaRequest, within: float = ANSWER_WITHIN) -> MediaReply:
         if not self._connected.is_set():
             raise _gone("The media process is starting. Please try again in a few seconds.")
@@ -130,9 +151,9 @@ class MediaClient:
     def _take(self, reply: MediaReply) -> None:
         if isinstance(reply, Over):
             return self.over(reply.call)
-        if isinstance(reply, ServerEvent):
+        if isinstance(reply, ServerEvent | ServerPacket | Closed):
             if listener := self._listeners.get(reply.call):
-                listener(reply.text)
+                listener(_told(reply))
             return
         for future in self._open.get(f"{_QUESTIONS[type(reply)]} {reply.call}", ()):
             if not future.done():
@@ -155,9 +176,19 @@ class MediaClient:
         self.over(None)
 
 
+def _told(reply: ServerEvent | ServerPacket | Closed) -> str | bytes | None:
+    match reply:
+        case ServerEvent(text=text):
+            return text
+        case ServerPacket(data=data):
+            return data
+        case Closed():
+            return None
+
+
 # What belongs together, of requests and replies
 _QUESTIONS = {
-    **dict.fromkeys((Offer, Open, Answer, Opened, Refused), "begin"),
+    **dict.fromkeys((Offer, Open, Dig, Answer, Opened, Refused), "begin"),
     **dict.fromkeys((ClientEvent, Taken), "say"),
     **dict.fromkeys((Tell, Told), "tell"),
     **dict.fromkeys((HangUp, HungUp), "hang up"),

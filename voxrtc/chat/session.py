@@ -57,10 +57,9 @@ class Session:
         replier: Replier | None,
         manner: Manner,
         tally: Tally,
-        over: Callable[[], None],
         background: bool = False,
     ) -> None:
-        self._engines, self._choice, self._over = engines, choice, over
+        self._engines, self._choice = engines, choice
         self._replier, self._manner, self.background = replier, manner, background
         self._input = InputBuffer(self, transcriber, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
@@ -70,6 +69,7 @@ class Session:
         self.network: Network | None = None  # as the client measured it last
         self._turn: Turn | None = None  # the last one said, until it is answered
         self._id = events.new_id("sess")
+        self.took: str | None = None  # id of the last event of the client's that had one
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- the peer's side (PeerListener) ---
@@ -96,6 +96,7 @@ class Session:
 
     def handle(self, event: events.AnyClientEvent) -> None:
         """Mistakes are told."""
+        self.took = event.event_id or self.took
         try:
             self._handle(event)
         except EventError as error:
@@ -113,7 +114,6 @@ class Session:
         self._input.drop()
         for task in self._tasks:
             task.cancel()
-        self._over()
 
     def started(self, clock: Clock) -> None:
         self.speaking.started(clock)

@@ -25,39 +25,40 @@ class Socket:
     """Messages come one by one with `take`, whose end asks for the next; so a client that sends too fast waits."""
 
     paced = False
-    state = "connected"
+    connected = True
 
-    def __init__(self, session: Session, send: Callable[[str], None]) -> None:
-        self.send = send
+    def __init__(self, session: Session, send: Callable[[str], None], over: Callable[[Socket], None]) -> None:
+        self.send, self._over = send, over
         self.track = SentTrack(session.speaking, lambda: session.output_format)
-        self._session = session
+        self.session = session
         self._listened = 0.0  # until when, at that speed
         self._closed = False
         session.line = self
 
     def open(self) -> None:
-        self._session.opened()
+        self.session.opened()
 
     async def take(self, text: str) -> None:
         """A message of the client."""
-        event = self._session.parsed(text, MAX_EVENT)
+        event = self.session.parsed(text, MAX_EVENT)
         if event is None:
             return
         if not isinstance(event, InputAppend):
-            self._session.handle(event)
-            return await self._pace(len(text) // UNHEARD, self._session.input_format)
+            self.session.handle(event)
+            return await self._pace(len(text) // UNHEARD, self.session.input_format)
         for audio in _slices(event.audio):
-            await self._pace(len(audio), self._session.input_format)
+            await self._pace(len(audio), self.session.input_format)
             if self._closed:
                 return
-            self._session.handle(msgspec.structs.replace(event, audio=audio))
+            self.session.handle(msgspec.structs.replace(event, audio=audio))
 
     async def close(self) -> None:
         """Nothing of it is left then. May be called again."""
         if not self._closed:
             self._closed = True
             self.track.stop()
-            self._session.closed()
+            self.session.closed()
+            self._over(self)
 
     async def _pace(self, characters: int, format: Format) -> None:
         size = 2 if format.type == "audio/pcm" else 1

@@ -37,7 +37,9 @@ class Speaking:
         self._engines, self._line, self._tell, self._tally = engines, line, tell, tally
         self._active: Response | None = None  # being generated
         self._broke_in = False  # since the last response: the next one is a reply to that
-        self._heard: dict[str, Response] = {}  # being generated or still to be played out, by stream
+        # Being generated, still to be played out, or played last: of that a broken line may have lost a part. By stream
+        self._heard: dict[str, Response] = {}
+        self._done: str | None = None  # the stream that was played out last
 
     @property
     def active(self) -> bool:
@@ -58,6 +60,8 @@ class Speaking:
     def start(self, response: Response) -> None:
         assert self._active is None
         self._broke_in = False
+        if self._done:
+            self._heard.pop(self._done, None)
         self._active = self._heard[response.id] = response
         response.start(self._engines, self._line().track, self._generated)
 
@@ -158,8 +162,10 @@ class Speaking:
             del self._heard[response.id]  # nobody will tell that it was played
 
     def _played(self, clock: Clock, cut: bool = False) -> None:
-        if response := self._heard.pop(clock.stream, None):
-            self._tally.ended(response.model, clock.underruns)
+        again, self._done = self._done == clock.stream, clock.stream
+        if response := self._heard.get(clock.stream):
+            if not again:
+                self._tally.ended(response.model, clock.underruns)
             response.outputs.cut(clock.played)
             self._tell_heard(response, response.outputs.voiced.characters(clock.played))
             if cut and (item_id := response.outputs.said):

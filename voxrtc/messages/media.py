@@ -21,6 +21,15 @@ class IceServer(msgspec.Struct, frozen=True):
         return f"IceServer({', '.join(self.urls)})"
 
 
+class Resume(msgspec.Struct, frozen=True):
+    """What a client that can come back says when it calls: of the session that it had, or that it begins one (no `token`)."""
+
+    token: str = ""
+    received: int = 0  # events of the session that it got
+    line: str = ""  # the last one that opened, as `voxrtc.session` named it
+    heard: int | None = None  # what of its sound reached the ear last: an RTP timestamp, or over a tunnel a packet's number
+
+
 class Offer(Message):
     """A browser's SDP offer and its Realtime session settings (OpenAI's `session` object, decoded).
 
@@ -30,7 +39,16 @@ class Offer(Message):
     call: str
     sdp: str
     session: dict[str, Any] = msgspec.field(default_factory=dict)
+    resume: Resume | None = None
     relays: list[IceServer] = msgspec.field(default_factory=list)
+
+
+class Dig(Message):
+    """A tunnel: a call whose sound and events go through a WebSocket, which the web process holds. `Opened` answers."""
+
+    call: str
+    session: dict[str, Any] = msgspec.field(default_factory=dict)
+    resume: Resume | None = None
 
 
 class Open(Message):
@@ -45,6 +63,19 @@ class ClientEvent(Message):
 
     call: str
     text: str
+
+
+class ClientPacket(Message):
+    """A binary message (`rtc.tunnel`) of a tunnel's client. Nothing answers."""
+
+    call: str
+    data: bytes
+
+
+class Lost(Message):
+    """A tunnel's WebSocket is gone, without a word; its client may come back. Nothing answers."""
+
+    call: str
 
 
 class Tell(Message):
@@ -67,10 +98,11 @@ class GetMediaStats(Message):
 
 
 class Answer(Message):
-    """The answer to an `Offer`: the call is set up."""
+    """The answer to an `Offer`: the call is set up. `token` is for a client that may `Resume`."""
 
     call: str
     sdp: str
+    token: str = ""
 
 
 class Opened(Message):
@@ -93,6 +125,19 @@ class ServerEvent(Message):
     text: str
 
 
+class ServerPacket(Message):
+    """A binary message (`rtc.tunnel`) for a tunnel's client, in order with its `ServerEvent`s, unasked."""
+
+    call: str
+    data: bytes
+
+
+class Closed(Message):
+    """A tunnel is over, unasked: its client has another line, or said nothing for too long."""
+
+    call: str
+
+
 class Told(Message):
     """The answer to `Tell`; the call may have ended meanwhile."""
 
@@ -106,7 +151,7 @@ class Over(Message):
 
 
 class Refused(Message):
-    """An `Offer` or `Open` that could not be taken, with the HTTP status and an error a person can act on."""
+    """An `Offer`, `Open` or `Dig` that could not be taken, with the HTTP status and an error a person can act on."""
 
     call: str
     status: int
@@ -159,5 +204,5 @@ class MediaStats(Message):
     networks: list[Network] = msgspec.field(default_factory=list)
 
 
-MediaRequest = Offer | Open | ClientEvent | Tell | HangUp | GetMediaStats
-MediaReply = Answer | Opened | Taken | ServerEvent | Told | Over | Refused | HungUp | MediaStats
+MediaRequest = Offer | Open | Dig | ClientEvent | ClientPacket | Lost | Tell | HangUp | GetMediaStats
+MediaReply = Answer | Opened | Taken | ServerEvent | ServerPacket | Closed | Told | Over | Refused | HungUp | MediaStats

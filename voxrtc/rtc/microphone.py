@@ -91,9 +91,13 @@ class Microphone:
         """A packet came in at `now` (seconds)."""
         self._until = now
         for each in self._reorder.add(packet):
-            self._fill(each.timestamp)
-            sound = self._decoded(each.payload) if each.payload else np.zeros(0, np.int16)
-            self._deliver(sound)
+            self.hear(each.timestamp, each.payload, now)
+
+    def hear(self, timestamp: int, payload: bytes, now: float) -> None:
+        """As `take`, of packets that come in order: what was sent at `timestamp` (samples at 48 kHz, 32 bits)."""
+        self._until = now
+        self._fill(timestamp)
+        self._deliver(self._decoded(payload) if payload else np.zeros(0, np.int16))
 
     def idle(self, now: float) -> None:
         """Make silence of the time since the last packet, when it is long."""

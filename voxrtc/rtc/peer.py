@@ -14,7 +14,8 @@ from aiortc.stats import RTCTransportStats
 
 from voxrtc.rtc.microphone import Microphone, MicrophoneListener, tap
 from voxrtc.rtc.offer import BadOffer, checked
-from voxrtc.rtc.playout import PlayoutListener
+from voxrtc.rtc.playout import PAST
+from voxrtc.rtc.sound import FRAME
 from voxrtc.rtc.track import PlayoutTrack
 
 LABEL = "oai-events"
@@ -27,7 +28,7 @@ CLOSE_WITHIN = 2.0  # seconds for a polite end
 logger = logging.getLogger(__name__)
 
 
-class PeerListener(PlayoutListener, MicrophoneListener, Protocol):
+class PeerListener(MicrophoneListener, Protocol):
     """Who speaks with the browser."""
 
     def opened(self) -> None:
@@ -48,7 +49,7 @@ class Liveness:
     Consent checks (RFC 7675) would tell too, but only after 30 s.
     """
 
-    PROBE_AFTER, ANSWER_WITHIN, TICK, CONNECT_WITHIN = 1.5, 2.5, 0.25, 10.0
+    PROBE_AFTER, MISSED_AFTER, ANSWER_WITHIN, TICK, CONNECT_WITHIN = 1.5, 1.0, 2.5, 0.25, 10.0
 
     def __init__(self, now: float) -> None:
         self._heard = now
@@ -62,7 +63,7 @@ class Liveness:
         return now - self._heard >= self.PROBE_AFTER
 
     def check(self, now: float, packets: int) -> str:
-        """`packets` have come in so far: "alive", "ask" (send something now) or "dead"."""
+        """`packets` have come in so far: "alive", "ask" (send something now), "missed" or "dead"."""
         if self._asked is None:
             self._asked = now, packets
             return "ask"
@@ -70,21 +71,24 @@ class Liveness:
         if packets > before:
             self.heard(now)
             return "alive"
-        return "dead" if now - asked >= self.ANSWER_WITHIN else "alive"
+        waited = now - asked
+        return "dead" if waited >= self.ANSWER_WITHIN else "missed" if waited >= self.MISSED_AFTER else "alive"
 
 
 class Peer:
-    """`await answer(offer)`, then `track` plays, `listener.heard` gets what the person says, `send` and `listener.received`
-    carry events, until `close`."""
+    """`await answer(offer)`, then `listener.heard` gets what the person says, `send` and `listener.received` carry events, and
+    the track that is attached plays, until `close`. The track is its owner's, and may play on elsewhere.
+    """
 
     PROBE = '{"type":"voxrtc.ping"}'
-    paced = True  # the track plays the sound
 
     def __init__(self, configuration: RTCConfiguration, listener: PeerListener) -> None:
-        self.track = PlayoutTrack(listener)
+        self._track: PlayoutTrack | None = None
+        self._last = -1  # number of the last packet of the track that was detached
         self._listener = listener
         self._microphone = Microphone(listener)
         self._connection = RTCPeerConnection(configuration)
+        self._transceiver = self._connection.addTransceiver("audio", direction="sendrecv")
         self._channel: RTCDataChannel | None = None
         self._unsent: deque[str] = deque()
         self._liveness = Liveness(time.monotonic())
@@ -98,9 +102,8 @@ class Peer:
         connection.on("datachannel", self._channel_created)
         try:
             offer = checked(offer)
-            transceiver = connection.addTransceiver(self.track, direction="sendrecv")
-            transceiver.setCodecPreferences(OPUS)
-            tap(transceiver.receiver, self._packet)
+            self._transceiver.setCodecPreferences(OPUS)
+            tap(self._transceiver.receiver, self._packet)
             await connection.setRemoteDescription(RTCSessionDescription(offer, "offer"))
             self._decline_the_rest()
             await connection.setLocalDescription(await connection.createAnswer())
@@ -117,7 +120,7 @@ class Peer:
     def _decline_the_rest(self) -> None:
         """Sound goes both ways on the first audio section, and on no other: a receiver costs a thread."""
         for transceiver in self._connection.getTransceivers():
-            if transceiver.sender.track is not self.track:
+            if transceiver is not self._transceiver:
                 transceiver.direction = "inactive"
 
     def _packet(self, packet: RtpPacket) -> None:
@@ -127,6 +130,28 @@ class Peer:
     def state(self) -> str:
         """aiortc's connection state: new, connecting, connected, failed or closed."""
         return str(self._connection.connectionState)
+
+    # --- the sound ---
+
+    def attach(self, track: PlayoutTrack) -> None:
+        """Play this track; before the connection is up, or amid it."""
+        self._track = track
+        self._transceiver.sender.replaceTrack(track)
+
+    def detach(self) -> None:
+        """Play it no more. It has to be detached on its own side, too."""
+        if self._track:
+            self._last = self._track.last
+        self._track = None
+        self._transceiver.sender.replaceTrack(None)
+
+    def number(self, stamp: int) -> int | None:
+        """The number of the packet that went out with this RTP timestamp; None for one that did not, or long ago. Reaches into
+        aiortc's sender, which chose where timestamps begin."""
+        last = self._track.last if self._track else self._last
+        newest: int = vars(self._transceiver.sender)["_RTCRtpSender__rtp_timestamp"]
+        behind = (newest - stamp) % (1 << 32) // FRAME
+        return last - behind if behind <= PAST else None
 
     # --- the data channel ---
 
@@ -174,11 +199,19 @@ class Peer:
             now = time.monotonic()
             self._microphone.idle(now)
             verdict = self._liveness.check(now, await self._packets()) if self._liveness.quiet(now) else "alive"
+            self._let(verdict)
             if verdict == "ask":
                 self.send(self.PROBE)
             elif verdict == "dead":
                 logger.info("a browser went away without a word")
                 return self._end()
+
+    def _let(self, verdict: str) -> None:
+        """Do not play to nobody: what went out before that was noticed, a line that follows may play once more."""
+        if self._track and verdict == "missed":
+            self._track.pause()
+        elif self._track and verdict == "alive":
+            self._track.go()
 
     async def _packets(self) -> int:
         """DTLS and SRTP packets received so far."""
@@ -198,7 +231,7 @@ class Peer:
     async def _close(self) -> None:
         if self._watch:
             self._watch.cancel()
-        self.track.stop()
+        self.detach()
         self._listener.closed()
         try:
             await asyncio.wait_for(self._connection.close(), CLOSE_WITHIN)
@@ -229,9 +262,6 @@ async def warm_up(configuration: RTCConfiguration) -> None:
 class _Nobody:
     """A listener that is only there to warm up."""
 
-    def started(self, clock: object) -> None: ...
-    def progress(self, clock: object) -> None: ...
-    def stopped(self, clock: object) -> None: ...
     def opened(self) -> None: ...
     def received(self, text: str | bytes) -> None: ...
     def heard(self, block: object) -> None: ...

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from voxrtc.rtc.clock import Clock, Sent, Stream
 from voxrtc.rtc.sound import FADE, FRAME, RATE, SampleQueue, Samples, echo, fade_in, fade_out, frame_of
 
 AHEAD, REFILL = 14, 4  # frames encoded before they are due; when so few are left, the next are encoded, ten in a job
@@ -19,22 +20,7 @@ CAPACITY = 2 * RATE  # samples that may wait; beyond it the writer waits
 LOOKAHEAD = 120  # samples (2.5 ms) that a low-delay Opus encoder keeps back: silence pushes the last ones out
 PROGRESS = 25  # frames between two readings of a clock that runs: its reader lets it run on between them
 LEAD = 6  # frames that are played once more after a hold: they were on their way to an ear that was hushed meanwhile
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """The playout clock of one stream, in samples at 48 kHz."""
-
-    stream: str
-    sent: int  # handed to the transport
-    waiting: int  # written and still to be sent
-    underruns: int  # times that it ran dry between its first and its last sample
-    running: bool  # its sound is going out now
-
-    @property
-    def played(self) -> float:
-        """Seconds sent."""
-        return self.sent / RATE
+PAST = 250  # frames (5 s) that are remembered: a broken line is noticed within 3 s, and what it lost is played once more
 
 
 class PlayoutListener(Protocol):
@@ -64,46 +50,20 @@ class Frame:
     payload: bytes | None = None  # set once encoded
 
 
-@dataclass(slots=True)
-class _Stream:
-    """One generation: a stream from `begin` to its last sample or its flush. Counts samples of its own."""
-
-    name: str
-    written: int = 0
-    framed: int = 0  # goes back upon a hold
-    counted: int = 0  # framed for the first time
-    sent: int = 0
-    underruns: int = 0
-    finished: bool = False
-    started: bool = False
-    dry: bool = False
-    held: bool = False  # amid its sound, and not heard again since
-    frames: int = 0
-    remind: float = math.inf  # samples sent at which the listener is told
-
-    @property
-    def sounds(self) -> bool:
-        """Its sound is being heard."""
-        return self.started and not self.dry and not self.held
-
-    def clock(self) -> Clock:
-        running = self.sounds and not (self.finished and self.sent == self.written)
-        return Clock(self.name, self.sent, self.written - self.sent, self.underruns, running)
-
-
 class Playout:
     """One listener's outgoing sound. At most one stream plays at a time; between streams there is silence.
 
     A stream's samples wait in a queue, become frames a little ahead of time (`take`), and leave one frame at a time
     (`play`). `flush` forgets both, so nothing of an interrupted stream can come back: whoever still encodes one of
-    its frames holds an object that nobody reads any more. `hold` puts frames back into the queue, for `resume`.
+    its frames holds an object that nobody reads any more. `hold` puts frames back into the queue, for `resume`. So does
+    `rewind`, also frames that were sent.
     """
 
     def __init__(self, listener: PlayoutListener, capacity: int = CAPACITY) -> None:
         self.generation = 0
         self._listener = listener
         self._capacity = capacity
-        self._stream: _Stream | None = None
+        self._stream: Stream | None = None
         self._queue = SampleQueue()
         self._ahead: deque[Frame] = deque()
         self._fade: Frame | None = None
@@ -111,8 +71,11 @@ class Playout:
         self._fade_in = False
         self._heard: Samples = np.zeros(FRAME, np.int16)  # the frame sent last
         self._recent: Samples = np.zeros(FADE, np.int16)  # the samples pushed last
-        self._lead: deque[Samples] = deque(maxlen=LEAD)  # the stream's frames that were sent last
+        self._past: deque[Sent] = deque(maxlen=PAST)
+        self._last: Stream | None = None  # that was played out, and was not followed by another
+        self.number = 0  # frames so far, those of silence included
         self.held = False  # nothing is played
+        self.lead = LEAD  # frames
         self.underruns = 0
 
     # --- the writer ---
@@ -139,8 +102,8 @@ class Playout:
         self._run += 1
         self._fade_in = False
         self._recent = np.zeros(FADE, np.int16)
-        self._lead.clear()
-        self._stream = _Stream(stream)
+        self._past.clear()
+        self._stream, self._last = Stream(stream), None
         return self.generation
 
     def push(self, samples: Samples) -> None:
@@ -166,7 +129,7 @@ class Playout:
             return
         stream.finished = True
         if stream.framed < stream.written or (stream.written and not stream.dry):
-            self._queue.push(np.concatenate([echo(self._recent), np.zeros(LOOKAHEAD, np.int16)]))
+            self._die_away()
         elif stream.written:
             self._stop(stream)
         else:
@@ -182,6 +145,7 @@ class Playout:
         if stream.sounds:
             self._fade_out()
         self._queue, self._ahead = SampleQueue(), deque()
+        self._past.clear()
         self.generation += 1
         return clock
 
@@ -193,27 +157,63 @@ class Playout:
         if self.held:
             return
         self.held = True
-        stream, ahead = self._stream, self._ahead
+        stream = self._stream
         if stream is None:
             return
         sounded = stream.sounds
         if sounded:
             self._fade_out()
-        lead = list(self._lead) if sounded else []
-        stream.framed -= sum(frame.length for frame in ahead) + sum(map(len, lead))
+        lead = min(self.lead, stream.heard, len(self._past)) if sounded else 0
+        self._put_back(stream, [self._past.pop() for _ in range(lead)][::-1])
         stream.counted = stream.sent
-        self._queue.put_back([*lead, *(frame.pcm for frame in ahead)])
+        stream.heard = 0
+        self._stand(stream)
+
+    def resume(self) -> None:
+        """End a hold. A stream that was held amid its sound plays its last `lead` frames once more, and goes on."""
+        self.held = False
+
+    def stall(self) -> None:
+        """For the time being nobody takes frames: the clock stands, and that is no underrun either."""
+        if self._stream:
+            self._stand(self._stream)
+
+    def rewind(self, number: int) -> None:
+        """Nobody has heard the frames from `number` on: as far as they are remembered, they are played once more.
+
+        The clock goes back with them. A stream that was played out meanwhile plays again from there to its end.
+        """
+        unheard: list[Sent] = []
+        while self._past and self._past[-1].number >= number:
+            unheard.insert(0, self._past.pop())
+        stream = self._stream or self._last
+        if stream is None or not unheard:
+            return
+        self._put_back(stream, unheard)
+        stream.sent = stream.counted = unheard[0].before
+        self._fade = None
+        if self._stream is None:
+            self._stream, self._last = stream, None
+            self._die_away()
+        self._stand(stream)
+
+    def _put_back(self, stream: Stream, sent: list[Sent]) -> None:
+        """Frames that were sent, and all that wait, into the queue: a new run will begin with them."""
+        frames = [*(each.pcm for each in sent), *(frame.pcm for frame in self._ahead)]
+        stream.framed -= sum(frame.length for frame in self._ahead) + sum(len(each.pcm) for each in sent)
+        self._queue.put_back(frames)
         self._ahead = deque()
-        self._lead.clear()
         self._run += 1
         self._fade_in = stream.started
-        if sounded:
+
+    def _stand(self, stream: Stream) -> None:
+        if stream.sounds:
             stream.held = True
             self._listener.progress(stream.clock())
 
-    def resume(self) -> None:
-        """End a hold. A stream that was held amid its sound plays its last `LEAD` frames once more, and goes on."""
-        self.held = False
+    def _die_away(self) -> None:
+        """What comes last in the queue is the end."""
+        self._queue.push(np.concatenate([echo(self._recent), np.zeros(LOOKAHEAD, np.int16)]))
 
     def _fade_out(self) -> None:
         """Let the sound that would come next die away."""
@@ -246,7 +246,7 @@ class Playout:
             self._ahead.append(frames[-1])
         return frames
 
-    def _frame_ready(self, stream: _Stream) -> bool:
+    def _frame_ready(self, stream: Stream) -> bool:
         return len(self._queue) >= FRAME or (stream.finished and len(self._queue) > 0)
 
     # --- the pace ---
@@ -259,6 +259,7 @@ class Playout:
     def play(self) -> Frame | None:
         """The frame that goes out now, None for silence. A frame without `payload` is a fade, to be encoded now."""
         assert not self.late
+        self.number += 1
         if self._fade is not None:
             fade, self._fade = self._fade, None
             self._heard = fade.pcm
@@ -272,12 +273,13 @@ class Playout:
             return self._run_dry(stream)
         return None
 
-    def _send(self, stream: _Stream, frame: Frame) -> Frame:
+    def _send(self, stream: Stream, frame: Frame) -> Frame:
         flipped = not stream.sounds
         first, stream.started, stream.dry, stream.held = not stream.started, True, False, False
+        self._past.append(Sent(self.number - 1, frame.pcm[: frame.length], stream.sent))
         stream.sent += frame.samples
-        self._lead.append(frame.pcm[: frame.length])
         stream.frames += 1
+        stream.heard += 1
         self._heard = frame.pcm
         if first:
             self._listener.started(stream.clock())
@@ -289,7 +291,7 @@ class Playout:
             self._listener.progress(stream.clock())
         return frame
 
-    def _run_dry(self, stream: _Stream) -> Frame:
+    def _run_dry(self, stream: Stream) -> Frame:
         """The sound did not come in time: let what was heard last die away instead of cutting it off."""
         stream.dry = True
         stream.underruns += 1
@@ -301,6 +303,6 @@ class Playout:
         self._listener.progress(stream.clock())
         return fade
 
-    def _stop(self, stream: _Stream) -> None:
-        self._stream = None
+    def _stop(self, stream: Stream) -> None:
+        self._stream, self._last = None, stream
         self._listener.stopped(stream.clock())

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from aiortc import MediaStreamTrack
@@ -14,7 +15,7 @@ from av.packet import Packet
 
 from voxrtc.rtc.opus import EXECUTOR, TIME_BASE, OpusEncoder, silence
 from voxrtc.rtc.pacer import Pacer
-from voxrtc.rtc.playout import REFILL, Clock, Frame, Playout, PlayoutListener
+from voxrtc.rtc.playout import LEAD, REFILL, Clock, Frame, Playout, PlayoutListener
 from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
@@ -84,8 +85,12 @@ class PlayoutTrack(MediaStreamTrack):
         self._encoder = OpusEncoder(0)
         self._job: Future[None] | None = None
         self.monitor: Callable[[Samples | None], None] = _nobody  # told each frame that goes out; None: silence
+        self.unheard: Callable[[], int] = _none  # samples that went out and have not reached the ear, where the line knows
+        self._turn = 0  # of lines: who took packets for an earlier one gets no more
+        self._going = asyncio.Event()
+        self._going.set()
         self._changed = asyncio.Event()  # room was made, or the present stream is over
-        self._pts = 0
+        self._last = -1
         self._silent = 0  # frames since there was last something to play, or to wait for
 
     # --- the conversation's side ---
@@ -113,18 +118,50 @@ class PlayoutTrack(MediaStreamTrack):
         self._playout.remind(stream, seconds)
 
     def flush(self) -> Clock | None:
-        """Silence within a frame: the present stream fades out and is over. Returns its last clock."""
+        """Silence within a frame: the present stream fades out and is over. Returns its last clock, as it was heard."""
         clock = self._playout.flush()
         self._changed.set()
-        return clock
+        return clock and replace(clock, sent=max(0, clock.sent - self.unheard()))
 
     def hold(self) -> None:
         """Silence within a frame, until `resume` or `flush`; what is written meanwhile waits."""
         self._playout.hold()
 
     def resume(self) -> None:
-        """Go on where `hold` came, some 100 ms earlier: so much was still on its way to the ear."""
+        """Go on where `hold` came, or some 100 ms earlier, where so much was still on its way to the ear."""
         self._playout.resume()
+        self._encode_ahead()
+
+    # --- the line's side ---
+
+    def pause(self) -> None:
+        """Nobody listens, or the line is behind: the clock stands, and nothing is sent, until `go`."""
+        self._going.clear()
+        self._playout.stall()
+
+    def go(self) -> None:
+        self._going.set()
+
+    def detach(self) -> None:
+        """The line that took packets so far gets no more; pauses until another one lets it `go`."""
+        self._turn += 1
+        self.unheard = _none
+        self._playout.lead = LEAD
+        self.pause()
+
+    def keeps(self, unheard: Callable[[], int]) -> None:
+        """The line loses nothing, and knows how many samples have not reached the ear; upon a hold its browser keeps them."""
+        self.unheard = unheard
+        self._playout.lead = 0
+
+    @property
+    def last(self) -> int:
+        """The number of the last packet that went out; -1: none. A packet's number is its time in frames."""
+        return self._last
+
+    def rewind(self, number: int) -> None:
+        """`Playout.rewind`."""
+        self._playout.rewind(number)
         self._encode_ahead()
 
     # --- an utterance's side ---
@@ -155,33 +192,40 @@ class PlayoutTrack(MediaStreamTrack):
 
     async def recv(self) -> Packet[Any]:
         """The next 20 ms when they are due, or the next that are sent. Never None and never an early end: either would end
-        the sender for good."""
-        payload = None
+        the sender for good. May be cancelled: nothing is lost then."""
+        turn, payload = self._turn, None
         while payload is None:
-            if self.readyState != "live":
-                raise MediaStreamError
             if wait := self._pacer.wait(self._now()):
                 await self._sleep(wait)
+            await self._going.wait()
+            self._check(turn)
             self._pacer.sent(self._now())
-            payload = await self._payload()
-            self._pts += FRAME
+            self._encode_ahead()
+            while self._playout.late and self._job:
+                await asyncio.shield(asyncio.wrap_future(self._job))
+            self._check(turn)
+            payload = self._payload()
         packet = Packet(payload)
-        packet.pts, packet.time_base = self._pts - FRAME, TIME_BASE
+        self._last = self._playout.number - 1
+        packet.pts, packet.time_base = self._last * FRAME, TIME_BASE
         return packet
+
+    def _check(self, turn: int) -> None:
+        if self.readyState != "live" or turn != self._turn:
+            raise MediaStreamError
 
     def stop(self) -> None:
         super().stop()
         self._playout.flush()
         self._changed.set()
+        self._going.set()
 
-    async def _payload(self) -> bytes | None:
+    def _payload(self) -> bytes | None:
         """What goes out now; None: nothing, in a silence that lasts."""
-        self._encode_ahead()
-        while self._playout.late and self._job:
-            await asyncio.wrap_future(self._job)
         busy = self._playout.busy
         frame = self._playout.play()
         self.monitor(frame.pcm if frame else None)
+        self._last = -1
         self._silent = 0 if frame or busy else self._silent + 1
         if frame is None:
             return silence(self._silent)
@@ -207,6 +251,11 @@ class PlayoutTrack(MediaStreamTrack):
 
 def _nobody(frame: Samples | None) -> None:
     """Watches no sound go by."""
+
+
+def _none() -> int:
+    """What went out counts as heard."""
+    return 0
 
 
 class _Soon:

@@ -1,0 +1,46 @@
+"""The dashboard's bench counts what it says it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import subprocess
+import sys
+
+from fastapi import FastAPI
+
+from tests.serving import serving
+from voxrtc.api import live
+from voxrtc.api.feed import Feed, Source
+from voxrtc.bench.dashboard import cpu, viewers
+
+BUSY = "import subprocess, sys; sum(range(10**7)); subprocess.run([sys.executable, '-c', 'sum(range(10**7)); input()'])"
+
+
+def test_what_a_process_started_counts_too() -> None:
+    """And nobody else's."""
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdin=subprocess.PIPE) as parent:
+        while len(used := cpu(parent.pid)) < 2 or min(used.values()) < 0.05:
+            assert parent.poll() is None
+        assert parent.pid in used and os.getpid() not in used
+        assert parent.stdin
+        parent.stdin.write(b"\n")
+
+
+async def test_each_viewer_sees_each_tick_and_leaves() -> None:
+    numbers = itertools.count()
+
+    async def count() -> int:
+        return next(numbers)
+
+    app, feed = FastAPI(), Feed({"stats": Source(count)})
+    app.include_router(live.router(feed))
+    with serving(app) as (_, port):
+        async with viewers(port, 3) as seen:
+            async with asyncio.timeout(10):
+                while min(seen) < 3:
+                    await asyncio.sleep(0.02)
+        async with asyncio.timeout(10):
+            while feed._viewers:
+                await asyncio.sleep(0.02)

@@ -1,0 +1,68 @@
+"""A Chromium, and the servers before which it takes pictures. `make screenshots`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.conftest import ROOT, browser, playwright, running
+from tests.e2e.test_models import FAMILIES, publish
+from tests.fake_chat import chat_app
+from tests.fake_hub import Hub
+from tests.fake_hub import serving as serving_hub
+from tests.serving import serving
+
+__all__ = ["browser", "playwright"]  # fixtures of theirs
+
+ANSWERS = [
+    "A lighthouse shows ships where the rocks are, and sailors have trusted its light for more than two thousand years.",
+    "Keepers did. They climbed the stairs each evening, trimmed the lamp, and wrote down every ship that passed by.",
+]
+PADDING = 240_000_000  # bytes: what a real model of that name takes
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder take pictures."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.screenshots)
+
+
+@pytest.fixture(scope="session")
+def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A server that answers what one says, has Lark, and knows of models that it must fetch first: half of a file comes."""
+    folder = tmp_path_factory.mktemp("lively")
+    models = folder / "models"
+    models.mkdir()
+    lark = (ROOT / "models" / "lark.yaml").read_text().replace("path: lark", f"path: {ROOT / 'models' / 'lark'}")
+    (models / "lark.yaml").write_text(lark)
+    hub, chat = Hub(gate=threading.Event()), chat_app(*ANSWERS * 4)
+    for family in FAMILIES.values():
+        publish(family, folder / "published", models, hub)
+    for repo in hub.repos.values():
+        weights = next(name for name in repo.files if name.endswith(".safetensors"))
+        repo.files[weights] += bytes(PADDING)
+    run = partial(running, folder / "log.txt", VOXRTC_MODELS=str(models), HF_HUB_OFFLINE="", HF_TOKEN="")
+    with serving_hub(hub), serving(chat) as (host, port):
+        chatting = {"VOXRTC_CHAT_URL": f"http://{host}:{port}/v1", "VOXRTC_CHAT_KEY": "secret", "VOXRTC_CHAT_MODEL": "small"}
+        with run(HF_ENDPOINT=hub.url, **chatting) as client:
+            yield client
+
+
+@pytest.fixture(scope="session")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A server with room for one who speaks and one who waits, and somebody who speaks for minutes."""
+    long = " ".join(["The river runs past the mill, under the bridge, and on through the quiet fields to the sea."] * 40)
+    with (
+        running(tmp_path_factory.mktemp("full") / "log.txt", VOXRTC_MAX_STREAMS="1", VOXRTC_MAX_WAITING="1") as client,
+        client.stream("POST", "/v1/audio/speech", json={"input": long, "response_format": "pcm"}) as download,
+    ):
+        sound = download.iter_raw()  # kept, since its end would be the download's
+        next(sound)
+        yield client

@@ -1,0 +1,26 @@
+"""How this server is reached, and by whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from voxrtc.api.host import Anyone, Host, PublicHost
+from voxrtc.rtc.turn import Relays
+
+
+@dataclass(frozen=True)
+class Hosting:
+    """`relays` are for browsers and, where it is `relayed`, for this server as well; `public` is there if all may come."""
+
+    relays: Relays = field(default_factory=lambda: Relays(None))
+    relayed: bool = False
+    public: PublicHost | None = None
+
+    @property
+    def host(self) -> Host:
+        return self.public or Anyone()
+
+    @property
+    def ours(self) -> Relays:
+        """The relays that this server goes through."""
+        return self.relays if self.relayed else Relays(None)

@@ -1,0 +1,159 @@
+"""`/v1/voxrtc/tunnel`: a call whose sound goes through a WebSocket, for networks that let no UDP out (`rtc.tunnel`).
+
+The first message is text, `{"session": …, "resume": …}`, as in an offer; then events as on the data channel, and packets as
+binary messages. Who closes with 1000 hangs up; anything else is a line that broke, and may come back on another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+
+from voxrtc.api.address import address_of
+from voxrtc.api.errors import ApiError
+from voxrtc.api.host import Host
+from voxrtc.api.origin import foreign
+from voxrtc.chat import events
+from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.messages.media import Dig, Resume
+
+HUNG_UP, ELSEWHERE, BAD_REQUEST, REFUSED, TOO_SLOW, LATER = 1000, 4001, 4000, 1008, 1008, 1013  # close codes
+HELLO_WITHIN = 5.0  # seconds
+UNREAD = 1 << 20  # bytes that may wait for a browser: sound is bounded by what it reports, so these are events
+LARGEST = 1 << 12  # bytes of a packet; Opus has at most 1275
+FASTEST = 100  # packets a second: twice as many as there is sound
+PATIENCE = 1.0  # seconds that they may run ahead of that, after the network stood
+
+
+class Hello(msgspec.Struct):
+    """The first message."""
+
+    session: dict[str, Any] = {}
+    resume: Resume | None = None
+    ticket: str = ""  # of who stood in line
+
+
+def router(media: MediaClient, host: Host) -> APIRouter:
+    """The route over the media process."""
+    routes = APIRouter(tags=["realtime"])
+
+    @routes.websocket("/v1/voxrtc/tunnel")
+    async def tunnel(socket: WebSocket) -> None:
+        await socket.accept()
+        with contextlib.suppress(WebSocketDisconnect):
+            if origin := foreign(socket.headers):
+                message = f"Pages of {origin} may not talk to this server."
+                return await _refuse(socket, REFUSED, "cross_origin", message)
+            try:
+                hello = msgspec.json.decode(await asyncio.wait_for(socket.receive_text(), HELLO_WITHIN), type=Hello)
+            except (TimeoutError, KeyError, msgspec.DecodeError) as error:
+                message = f"The first message is text, with a session and what to resume ({type(error).__name__}: {error})."
+                return await _refuse(socket, BAD_REQUEST, "invalid_request", message)
+            talk = _Talk(socket, media)
+            try:
+                if not (hello.resume and hello.resume.token):  # else it has its place
+                    host.begin(talk.call, address_of(socket), hello.ticket)
+            except ApiError as error:
+                return await _refuse(socket, LATER, error.code, str(error.detail))
+            if not await talk.run(hello):
+                host.over(talk.call)
+
+    return routes
+
+
+class _Talk:
+    """One browser, from its first event to its last."""
+
+    def __init__(self, socket: WebSocket, media: MediaClient) -> None:
+        self._socket, self._media = socket, media
+        self.call = f"tunnel_{uuid.uuid4().hex}"
+        self._unsent: asyncio.Queue[str | bytes | None] = asyncio.Queue()  # None: it is over
+        self._unread = 0  # bytes or characters
+        self._too_slow = asyncio.Event()
+        self._hung_up = False
+        self._heard = 0.0  # until when, at `FASTEST`
+
+    async def run(self, hello: Hello) -> bool:
+        """Until its end; whether it came about."""
+        try:
+            await self._media.dig(Dig(call=self.call, session=hello.session, resume=hello.resume), self._tell)
+        except CallRefused as refusal:
+            code = LATER if refusal.status == 503 else BAD_REQUEST
+            await _refuse(self._socket, code, refusal.code, refusal.message)
+            return False
+        ways = [asyncio.ensure_future(way) for way in (self._to_browser(), self._to_media(), self._too_slow.wait())]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            await self._leave()
+        return True
+
+    async def _leave(self) -> None:
+        with contextlib.suppress(CallRefused):
+            if self._hung_up:
+                await self._media.hang_up(self.call)
+            else:
+                self._media.lost(self.call)
+        if self._too_slow.is_set():
+            with contextlib.suppress(TimeoutError):  # it may not read this either
+                await asyncio.wait_for(self._socket.close(TOO_SLOW, "This browser does not read its events."), 1.0)
+
+    def _tell(self, message: str | bytes | None) -> None:
+        self._unsent.put_nowait(message)
+        self._unread += len(message or "")
+        if self._unread > UNREAD:
+            self._too_slow.set()
+
+    async def _to_browser(self) -> None:
+        """Until it leaves, has another line, or the media process is gone."""
+        while (message := await self._unsent.get()) is not None:
+            await (self._socket.send_bytes(message) if isinstance(message, bytes) else self._socket.send_text(message))
+            self._unread -= len(message)
+        await self._socket.close(ELSEWHERE, "This line is over.")
+
+    async def _to_media(self) -> None:
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                self._hung_up = message.get("code") == HUNG_UP
+                return
+            if (packet := message.get("bytes")) is not None:
+                await self._pass(packet)
+            elif not await self._say(message["text"]):
+                return self._tell(None)
+
+    async def _pass(self, packet: bytes) -> None:
+        """A packet; who sends them too fast waits in its own connection."""
+        if len(packet) > LARGEST:
+            return self._tell(events.error("packet_too_large", f"A packet may have {LARGEST} bytes; this has {len(packet)}."))
+        now = time.monotonic()
+        self._heard = max(self._heard, now) + 1 / FASTEST
+        if (ahead := self._heard - now - PATIENCE) > 0:
+            await asyncio.sleep(ahead)
+        self._media.packet(self.call, packet)
+
+    async def _say(self, text: str) -> bool:
+        """An event, when the one before was dealt with. False: nobody is there any more."""
+        if len(text.encode()) > events.MAX_EVENT:
+            self._tell(events.error("event_too_large", f"An event may have {events.MAX_EVENT} bytes; this has {len(text)}."))
+            return True
+        try:
+            await self._media.say(self.call, text)
+        except CallRefused:
+            return False
+        return True
+
+
+async def _refuse(socket: WebSocket, status: int, code: str, message: str) -> None:
+    """Say why, and close."""
+    await socket.send_text(events.error(code, message))
+    await socket.close(status, code)

@@ -1,0 +1,194 @@
+"""A session, its track, and the line that it has at the time. A line may break: the session is kept for a while, and goes on
+over the next one, from where the ear lost it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from voxrtc.chat import events
+from voxrtc.chat.session import Session
+from voxrtc.messages.media import Resume
+from voxrtc.rtc.sound import Samples
+from voxrtc.rtc.track import PlayoutTrack
+
+KEPT = 30.0  # seconds for its client to come back
+REMEMBERED = 4  # lines; a client that missed the last ones may have heard an earlier one last
+TOLD = 512  # events that are remembered for a client that comes back, and may have missed them
+
+
+class Carrier(Protocol):
+    """A line as its talk sees it: `rtc.peer.Peer`, or `rtc.tunnel.Tunnel`."""
+
+    @property
+    def state(self) -> str: ...
+    def send(self, text: str) -> None: ...
+    def attach(self, track: PlayoutTrack) -> None: ...
+    def detach(self) -> None: ...
+    def number(self, stamp: int) -> int | None: ...
+    async def close(self) -> None: ...
+
+
+class Seat:
+    """What one line has for a listener (`rtc.peer.PeerListener`): the talk, from its opening until another line opens."""
+
+    carrier: Carrier  # set by its maker, since a line is made with its listener
+
+    def __init__(self, talk: Talk, call: str, resume: Resume) -> None:
+        self.talk, self.call, self.resume = talk, call, resume
+
+    def opened(self) -> None:
+        self.talk.take(self)
+
+    def received(self, text: str | bytes) -> None:
+        if self.talk.seat is self:
+            self.talk.session.received(text)
+
+    def heard(self, block: Samples) -> None:
+        if self.talk.seat is self:
+            self.talk.session.heard(block)
+
+    def closed(self) -> None:
+        self.talk.leave(self)
+
+
+class Talk:
+    """The session's own line (`speaking.Line`), whatever carries it.
+
+    Only a client that said it would come back (`Resume`) is waited for; it has to show the `token`.
+    """
+
+    paced = True  # the track plays the sound
+
+    def __init__(self, session: Session, resumable: bool, over: Callable[[Talk], None]) -> None:
+        self.session, self.track = session, PlayoutTrack(session)
+        self.token = secrets.token_urlsafe(18) if resumable else ""
+        self.seat: Seat | None = None
+        self._seats: deque[Seat] = deque(maxlen=REMEMBERED)
+        self._over = over
+        self._told: deque[str] = deque(maxlen=TOLD if resumable else 0)
+        self._count = 0  # of events told so far
+        self._begun = self._ended = False
+        self._waiting: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()  # lines
+        self._finishing: asyncio.Task[None] | None = None
+        session.line = self
+
+    @property
+    def connected(self) -> bool:
+        return self.seat is not None and self.seat.carrier.state == "connected"
+
+    @property
+    def fresh(self) -> bool:
+        """No line has ever opened, or is on its way."""
+        return not self._begun and self.seat is None
+
+    @property
+    def kept(self) -> bool:
+        """Nobody is there, and somebody may come back."""
+        return self._waiting is not None
+
+    def send(self, text: str) -> None:
+        self._told.append(text)
+        self._count += 1
+        if self.seat:
+            self.seat.carrier.send(text)
+
+    # --- lines come and go ---
+
+    def begin(self, seat: Seat) -> None:
+        """The first line, while it connects: its sound is on the way before its events."""
+        self.seat = seat
+        seat.carrier.attach(self.track)
+
+    def take(self, seat: Seat) -> None:
+        """A line has opened: the talk is its."""
+        if self._ended:
+            return self._close(seat)
+        if self._waiting:
+            self._waiting.cancel()
+            self._waiting = None
+        before, self.seat = self.seat, seat
+        missed: list[str] = []
+        if before is not seat:
+            missed = self._missed(seat.resume)
+            self._move(before, seat)
+        self._seats.append(seat)
+        if not self._begun:
+            self._begun = True
+            self.session.opened()
+        if self.token:
+            self._greet(seat)
+        for text in missed:
+            seat.carrier.send(text)
+        self.track.go()
+
+    def _greet(self, seat: Seat) -> None:
+        """What its client needs to come back, and which of its events came last."""
+        about = {"token": self.token, "line": seat.call, "kept_ms": round(1000 * KEPT), "took": self.session.took}
+        seat.carrier.send(events.event("voxrtc.session", **about))
+
+    def _missed(self, resume: Resume) -> list[str]:
+        """Events that were told and did not arrive."""
+        return list(self._told)[-(self._count - resume.received) :] if self._count > resume.received else []
+
+    def _move(self, before: Seat | None, seat: Seat) -> None:
+        """The sound goes on over another line, with what was not heard of it."""
+        heard = seat.resume.heard
+        last = next((each for each in self._seats if each.call == seat.resume.line), None)
+        number = last.carrier.number(heard) if last and heard is not None else None
+        if before:
+            before.carrier.detach()
+            self._close(before)
+        self.track.detach()
+        if number is not None:
+            self.track.rewind(number + 1)
+        seat.carrier.attach(self.track)
+
+    def leave(self, seat: Seat) -> None:
+        """A line is gone."""
+        if seat is not self.seat:
+            return
+        self.seat = None
+        self.track.detach()
+        if self._ended:
+            return
+        if self.token and self._begun:
+            self._waiting = asyncio.get_running_loop().call_later(KEPT, self.end)
+        else:
+            self.end()
+
+    def end(self) -> None:
+        """It is over. May be called again."""
+        if self._ended:
+            return
+        self._ended = True
+        if self._waiting:
+            self._waiting.cancel()
+        self.track.stop()
+        self.session.closed()
+        if self.seat:
+            self._close(self.seat)
+        if self._closing:
+            self._finishing = asyncio.get_running_loop().create_task(self._finish())
+        else:
+            self._over(self)
+
+    async def close(self) -> None:
+        """As `end`; returns when nothing of its lines is left."""
+        self.end()
+        if self._finishing:
+            await asyncio.shield(self._finishing)
+
+    async def _finish(self) -> None:
+        await asyncio.gather(*self._closing)
+        self._over(self)
+
+    def _close(self, seat: Seat) -> None:
+        task = asyncio.get_running_loop().create_task(seat.carrier.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
