@@ -20,7 +20,7 @@ FRAME = 960
 async def test_cosyvoice2_speaks_over_http(tmp_path: Path) -> None:
     write("cosyvoice2", tmp_path / "models" / "cosyvoice2")
     async with serving(tmp_path, "cosyvoice2") as http:
-        recording = {"input": "Yes.", "response_format": "pcm", "seed": 1, "ref_audio": file(tone(2.0))}
+        recording = {"input": "Yes.", "response_format": "pcm", "ref_audio": file(tone(2.0))}
         asked = ({**recording, "ref_text": text} for text in ("La.", ""))
         made = [speak(http, "cosyvoice2", text) for text in ("Yes.", "It is warm.")]
         answers = await asyncio.gather(*made, *(http.post("/v1/audio/speech", json=body) for body in asked))
@@ -28,6 +28,4 @@ async def test_cosyvoice2_speaks_over_http(tmp_path: Path) -> None:
             assert answer.status_code == 200
             sound = np.frombuffer(answer.content, "<i2")
             assert len(sound) >= 4 * FRAME and len(sound) % FRAME == 0 and np.abs(sound).max() > 100
-        assert len({answer.content for answer in answers}) == 4
-        short = await http.post("/v1/audio/speech", json={**recording, "ref_audio": file(tone(0.2))})
-        assert short.status_code == 400 and "second" in short.json()["error"]["message"]
+        assert len({answer.content for answer in answers}) == 4, "other texts, another voice, the voice alone"
