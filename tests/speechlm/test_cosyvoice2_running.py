@@ -42,7 +42,7 @@ WORDS = [
 @pytest.fixture(scope="module")
 def cosy(tmp_path_factory: pytest.TempPathFactory) -> CosyVoice2:
     model = tiny_cosyvoice2(write("cosyvoice2", tmp_path_factory.mktemp("cosyvoice2")))
-    model.network.head.bias[model.network.rows.end] = 3.0  # its random weights would find no end
+    model.network.head.bias[model.network.rows.end] = 6.0  # its random weights would find no end
     return model
 
 
@@ -78,6 +78,13 @@ def test_a_text_is_read_the_same_however_it_comes(
             range(1, len(script.ids) // TEXT + 1)
         )
         assert [word.characters for word in script.words] == sorted(word.characters for word in script.words)
+
+
+def test_a_lines_end_is_a_blank(cosy: CosyVoice2) -> None:
+    lines, blanks = (
+        read(cosy.writer, text, True) for text in ("Yes.\nThe train, at ten.\n\nNo", "Yes. The train, at ten.  No")
+    )
+    assert lines == blanks
 
 
 def laid_out(cosy: CosyVoice2, text: str, codes: list[int]) -> list[int]:

@@ -38,7 +38,7 @@ class CosyVoice2States:
     prompt: Tensor  # [slots, PROMPT] rows of the network's table
     length: Tensor  # [slots] of the prompt
     code: Tensor  # [slots] the latest
-    made: Tensor  # [slots] codes so far
+    made: Tensor  # [slots] frames so far
     least: Tensor  # [slots] codes before speech may end
     recent: Tensor  # [slots, WINDOW] the latest codes, newest last; -1 where there is none
     turns: Turns  # of slots whose text and codes take turns
@@ -52,7 +52,6 @@ class CosyVoice2(SpeechLM):
     """
 
     runs = True
-
     codebooks = 1
     voices = ("default",)
     frame_rate = float(TOKEN_RATE)

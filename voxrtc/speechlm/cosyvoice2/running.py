@@ -17,7 +17,7 @@ TURN = TEXT + CODES  # positions
 ENOUGH, MOST = 40, 64  # tokens of text: from so many on a sentence's end ends a prompt; more do not fit one
 SENTENCE = re.compile(r"[.!?…。！？][\"'”’)\]」』）]*$")
 # No token reaches across these places: before blanks, and before the marks of languages that are written without any.
-BREAK = re.compile(r"(?<=[^\s，。！？；：、])(?=[\s，。！？；：、])")
+BREAK = re.compile(r"(?<=\S)(?=\s)|(?<=\w)(?=[，。！？；：、])")
 CLOSED = re.compile(r"(?<=[。！？])(?=[^。！？”’」』）\s])")  # behind such a mark a prompt may end, though a token might go on
 
 
@@ -41,6 +41,7 @@ def read(writer: Writer, written: str, final: bool) -> Script | None:
 
     It does not matter how much more there is: a prompt ends where it ends.
     """
+    written = re.sub(r"\s", " ", written)  # a token may be a mark with the line's end behind it
     end, whole = _end(writer, written, final)
     if not any(map(str.isalnum, written[:end])):
         return None
