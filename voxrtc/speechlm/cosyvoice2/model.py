@@ -25,7 +25,7 @@ from voxrtc.speechlm.weights import WeightsError, read_pickle
 
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 HEARD_TEXT = 200  # tokens of a recording's text, or of how to speak
-HEARD_CODES = 250  # of a recording that the flow hears, the last: what it remembers of a second takes 230 MB
+HEARD_CODES = 150  # of a recording that the flow hears, the last: what it remembers of a second takes 230 MB
 FRAMES = 750  # of a piece at most: 30 s
 FRAMES_A_TOKEN = (2, 20)  # of text, at least and at most
 PROMPT = TEXT_TOKENS + HEARD_TEXT + LONGEST_CLIP * TOKEN_RATE + 2  # positions
