@@ -100,7 +100,8 @@ class PlainServer:
         streams = [StreamStats(stream=name, state="playing", frames=0, slack=None) for name in list(self._streams)]
         return Stats(
             call=call, uptime=time.monotonic() - self._born, steps=0, frames=0, chunks=0, finished=self._finished,
-            cancelled=self._cancelled, failed=0, frames_after_cancel=0, preempted=0, kv_pages_used=0, kv_pages=0, overhead=0.0,
+            cancelled=self._cancelled, failed=0, frames_after_cancel=0, preempted=0, gave_way=0,
+            paused=0.0, policy="fifo", kv_pages_used=0, kv_pages=0, overhead=0.0,
             costs={}, waiting=0, streams=streams,
         )  # fmt: skip
 
