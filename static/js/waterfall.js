@@ -1,5 +1,8 @@
 /** The journey of the first sound as a picture: one row a stage, each bar where and as long as it took. */
+import { figure } from "./figure.js";
 import { EMPTY } from "./journey.js";
+
+export { figure };
 
 /**
  * @param {Element} list an `ol`
@@ -33,12 +36,6 @@ export function row({ name, label, hint, start, ms }, total) {
 
 export function percent(ms, total) {
   return Math.min(100, (100 * ms) / total).toFixed(2);
-}
-
-/** Milliseconds for people. */
-export function figure(ms) {
-  if (!Number.isFinite(ms)) return "–";
-  return ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms).toLocaleString("en")} ms`;
 }
 
 export function element(tag, className, text = "") {

@@ -329,8 +329,8 @@ export const CROWD = {
   },
   /** @param {import("./crowd.js").Figures} figures */
   facts({ started, listeners, p50_ttfa: half, p90_ttfa: most }) {
-    const seconds = (value) => `${value < 10 ? value.toFixed(2) : Math.round(value)}`;
-    return `never ran dry, of ${started}\nfirst sound ${seconds(half)}, 90% ${seconds(most)}\u00a0s\nwith ${listeners} listeners`;
+    const seconds = (value) => `${value.toFixed(value < 1 ? 2 : 1)}\u00a0s`;
+    return `never dry, of ${started}\nfirst sound ${seconds(half)}\n90% within ${seconds(most)}\n${listeners} listeners`;
   },
   minute: "a minute ago",
   now: "now",
@@ -398,6 +398,14 @@ export const TROUBLES = {
   udp_blocked: {
     title: "No path for sound",
     advice: "The server answers, but its sound cannot get through: this network seems to block UDP. Try without a VPN, or on another network.",
+  },
+  mic_unheard: {
+    title: "Your microphone works, but nothing arrives",
+    advice: "The network takes nothing from here. Switch the microphone off and on, or reload the page.",
+  },
+  no_other_way: {
+    title: "No path for sound",
+    advice: "This network seems to block UDP, and this browser takes sound no other way. Open the page by https in a current Chrome or Edge, or use another network.",
   },
   broken: {
     title: "The connection broke",

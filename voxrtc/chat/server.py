@@ -186,7 +186,7 @@ class MediaServer:
 
     def _kept(self, token: str) -> Talk | None:
         talks = (talk for talk in self._all if isinstance(talk, Talk))
-        return next((talk for talk in talks if secrets.compare_digest(talk.token, token)), None)
+        return next((talk for talk in talks if secrets.compare_digest(talk.token.encode(), token.encode())), None)
 
     def _talk(self, request: Offer | Dig, wanted: SessionSettings, choice: Choice) -> Talk:
         guard = EchoGuard()

@@ -186,6 +186,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     loss: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # share of packets
     concealed: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # share of samples that were made up
     buffer_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None  # that sound waits in the jitter buffer
+    target_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None  # that it is told to wait at least
 
 
 class MediaStats(Message):
