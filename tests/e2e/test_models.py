@@ -133,7 +133,7 @@ def test_terms_that_were_not_accepted_are_told_and_loading_is_seen_and_cancelled
         if window is page:
             desk.open()  # loaded anew
         wait_for_bar(window, "orpheus", "bar => bar.value > 0 && bar.value < bar.max")
-        assert "Downloading … " in on_card(window, "orpheus").inner_text() and "MB" in on_card(window, "orpheus").inner_text()
+        assert "Downloading …" in on_card(window, "orpheus").inner_text() and "MB" in on_card(window, "orpheus").inner_text()
     on_card(other, "orpheus").get_by_role("button", name="Cancel").click()
     for window in (other, page):
         await_state(window, "orpheus", "unloaded")
@@ -172,7 +172,7 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, stock: Sto
         page.wait_for_function("document.querySelector('[name=speak]').disabled")
         shelf.get_by_role("button", name="Download and load").click()
     wait_for_bar(page, name, "bar => bar.max > 1 && bar.value > 0 && bar.value < bar.max")
-    assert "Downloading … " in shelf.inner_text() and "MB" in shelf.inner_text()
+    assert "Downloading …" in shelf.inner_text() and "MB" in shelf.inner_text()
     assert page.get_by_label("Model", exact=True).input_value() == name
     assert f"{title} is being loaded" in page.locator("[data-part=state]").inner_text()
     stock.gate.set()
@@ -214,7 +214,6 @@ def check_compared(desk: Desk) -> None:
         assert figures["journey"]["total"] == pytest.approx(figures["heard"] - figures["asked"])
         assert f"{figures['journey']['total']:.0f}" in page.locator(f"[data-part=ttfa-{side}]").inner_text().replace(",", "")
         assert page.locator(f"[data-part=stages-{side}] .vx-stage-chunk .vx-ms").inner_text() != "–"
-    assert lark["journey"]["stages"][0]["ms"] < 50, "connecting is nobody's doing"
     assert page.locator("[data-part=when] li").count() == 2 and "ms sooner" in page.locator("[data-part=verdict]").inner_text()
 
     page.get_by_label("Sentence").fill("This sentence is long enough to be stopped before it comes to its end.")
