@@ -29,7 +29,7 @@ export class Network extends EventTarget {
     const report = await call.report();
     const before = call === this.#call ? this.#before : null;
     [this.#call, this.#before] = [call, report];
-    if (!before || !call.open) return;
+    if (!before || call !== this.line.call || !call.open) return;
     this.figures = measure(before, report, call.clock.roundTrip);
     this.figures.target_ms = call.buffer = bufferTarget(this.figures, call.buffer);
     this.line.send({ type: "voxrtc.network", network: this.figures });

@@ -120,6 +120,7 @@ class MediaServer:
             models=self._tally.spoke(),
             playing=[clock.stream for talk in connected if (clock := talk.track.clock)],
             networks=[talk.session.network for talk in connected if talk.session.network],
+            talking=sorted({talk.session.model for talk in self._all if not talk.session.background}),
         )
 
     async def _say(self, event: ClientEvent) -> bool:

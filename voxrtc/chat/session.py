@@ -82,6 +82,11 @@ class Session:
             self.handle(event)
 
     @property
+    def model(self) -> str:
+        """What speaks next."""
+        return self._choice.model
+
+    @property
     def input_format(self) -> Format:
         """Of the sound in `input_audio_buffer.append`."""
         return self._appended.format
