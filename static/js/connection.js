@@ -11,7 +11,7 @@ import { Tunnel } from "./tunnel.js";
 
 const IDLE_FOR = 5 * 60_000; // ms without a word before the call is given back to others
 /** ms: how long WebRTC is tried alone, and how long each step of a line may take; first, and when a line has broken. */
-const FIRST = { alone: 1_800, within: 10_000 };
+const FIRST = { alone: 1_500, within: 10_000 };
 const AGAIN = { alone: 800, within: 2_500 };
 const RETRY_AFTER = 400; // ms
 /** What another way would change. */

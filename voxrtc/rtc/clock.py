@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 from voxrtc.rtc.sound import RATE, Samples
 
@@ -22,6 +23,20 @@ class Clock:
     def played(self) -> float:
         """Seconds sent."""
         return self.sent / RATE
+
+
+class PlayoutListener(Protocol):
+    """Who is told of a stream's way to its listener."""
+
+    def started(self, clock: Clock) -> None:
+        """The first sample was handed to the transport."""
+
+    def progress(self, clock: Clock) -> None:
+        """The clock has begun to run, stands (the sound ran dry or is held), has run for half a second, or as far as it
+        was to be told (`Playout.remind`)."""
+
+    def stopped(self, clock: Clock) -> None:
+        """The stream was finished, and all of it has been sent."""
 
 
 @dataclass(slots=True, eq=False)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Protocol
 
 import numpy as np
 
-from voxrtc.rtc.clock import Clock, Frame, Sent, Stream
+from voxrtc.rtc.clock import Clock, Frame, PlayoutListener, Sent, Stream
 from voxrtc.rtc.sound import FADE, FRAME, RATE, SampleQueue, Samples, echo, fade_in, fade_out, frame_of
 
 AHEAD, REFILL = 14, 4  # frames encoded before they are due; when so few are left, the next are encoded, ten in a job
@@ -21,20 +20,6 @@ PROGRESS = 25  # frames between two readings of a clock that runs: its reader le
 LEAD = 6  # frames that are played once more after a hold: they were on their way to an ear that was hushed meanwhile
 QUIET = 330  # of 32768 (-40 dB): a frame that stays below is a pause
 PAST = 250  # frames (5 s) that are remembered: a broken line is noticed within 3 s, and what it lost is played once more
-
-
-class PlayoutListener(Protocol):
-    """Who is told of a stream's way to its listener."""
-
-    def started(self, clock: Clock) -> None:
-        """The first sample was handed to the transport."""
-
-    def progress(self, clock: Clock) -> None:
-        """The clock has begun to run, stands (the sound ran dry or is held), has run for `PROGRESS` frames, or as far as it
-        was to be told (`Playout.remind`)."""
-
-    def stopped(self, clock: Clock) -> None:
-        """The stream was finished, and all of it has been sent."""
 
 
 class Playout:
