@@ -38,9 +38,12 @@
         .filter(([, { width, height }]) => width < least || height < least)
         .map(([name, { width, height }]) => `${name}: ${width.toFixed()} x ${height.toFixed()}`),
 
+    /** The levels of the headings, in the page's order. */
+    headings: () => [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(seen).map(({ tagName }) => Number(tagName[1])),
+
     /** Ids that stand twice, and those that are named where there is no such element. */
     ids() {
-      const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
+      const ids = [...document.querySelectorAll("[id]:not([id=''])")].map(({ id }) => id);
       const twice = ids.filter((id, i) => ids.indexOf(id) !== i);
       const names = ["aria-labelledby", "aria-describedby", "aria-controls", "for"];
       const meant = names.flatMap((name) => [...document.querySelectorAll(`.vx [${name}]`)].flatMap((element) => element.getAttribute(name).split(" ")));

@@ -14,7 +14,6 @@ from playwright.sync_api import Browser, Locator, Page
 from tests.e2e.conftest import ROOT
 from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_devices import PLAYED
-from tests.e2e.test_look import SETTLED
 
 BUILD, DOCS = ROOT / "build" / "screenshots", ROOT / "docs" / "screenshots"
 README = {"talking": "page", "phone": "phone", "dashboard": "dashboard", "crowd": "crowd"}
@@ -27,7 +26,7 @@ def opened(browser: Browser, server: httpx.Client, size: tuple[int, int] = WIDE,
     page = open_window(browser, viewport={"width": size[0], "height": size[1]}, **options)
     page.add_init_script(PLAYED)
     desk = Desk(page, str(server.base_url))
-    page.wait_for_function(SETTLED)
+    page.wait_for_function("document.querySelector('[name=model] option')")
     return desk
 
 

@@ -9,7 +9,8 @@ from fastapi import APIRouter
 from voxrtc.messages.engine import Progress
 from voxrtc.settings import Settings
 
-BETTER = "For better ones give any OpenAI-compatible endpoint with --chat-url."
+ENDPOINT = "any OpenAI-compatible endpoint with --chat-url."
+BETTER, SOME = f"For better ones give {ENDPOINT}", f"For answers give {ENDPOINT}"
 
 
 def router(settings: Settings, progress: Callable[[], Progress]) -> APIRouter:
@@ -23,7 +24,7 @@ def router(settings: Settings, progress: Callable[[], Progress]) -> APIRouter:
             return {"model": settings.chat_local, "state": now.state, "words": _words(settings.chat_local, now)}
         if settings.chat_url:
             return {"model": settings.chat_model, "state": "ready", "words": ""}
-        return {"model": "", "state": "none", "words": f"What you say is not answered. {BETTER}"}
+        return {"model": "", "state": "none", "words": f"What you say is not answered. {SOME}"}
 
     return routes
 
