@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +17,7 @@ from tests.e2e.test_devices import PLAYED
 BUILD, DOCS = ROOT / "build" / "screenshots", ROOT / "docs" / "screenshots"
 README = {"talking": "page", "phone": "phone", "dashboard": "dashboard", "crowd": "crowd"}
 WIDE, PHONE = (1280, 800), (390, 844)
-COLOURS = 128  # of a picture: so it is a quarter as large
+COLOURS = 256  # of a picture: so it is a third as large
 LEAST = 5_000  # bytes: an empty page would be less
 
 
@@ -32,12 +31,16 @@ def opened(browser: Browser, server: httpx.Client, size: tuple[int, int] = WIDE,
 
 def shoot(what: Page | Locator, name: str, **options: Any) -> None:
     """Keep a picture of it."""
-    picture = Image.open(io.BytesIO(what.screenshot(animations="disabled", **options))).convert("RGB").quantize(COLOURS)
-    paths = [BUILD / f"{name}.png"] + [DOCS / f"{README[name]}.png"] * (name in README)
-    for path in paths:
+    picture = (
+        Image.open(io.BytesIO(what.screenshot(animations="disabled", **options)))
+        .convert("RGB")
+        .quantize(COLOURS, dither=Image.Dither.NONE)
+    )
+    folders = {BUILD: name, DOCS: README.get(name)}
+    for path in [folder / f"{kept}.png" for folder, kept in folders.items() if kept]:
         path.parent.mkdir(parents=True, exist_ok=True)
         picture.save(path, optimize=True)
-    assert Path(paths[0]).stat().st_size > LEAST
+        assert path.stat().st_size > LEAST
 
 
 def converse(desk: Desk) -> None:
