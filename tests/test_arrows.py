@@ -14,15 +14,9 @@ from voxrtc.speechlm.registry import FAMILIES
 
 ROOT = Path(voxrtc.__file__).parent
 BATCHES = {f"engine.{part}" for part in ("attention", "kv_cache", "loading", "sampling")}  # for any model with a cache
-COMMON = {
-    "messages",
-    "settings",
-    "cards",
-    "hub",
-    "lifeline",
-    "recent",
-}  # plain data and helpers; they import no part of the house
-CLIENT = {"engine.client", "engine.fleet", "engine.transport"}  # the face of the engines, without torch
+# Plain data and helpers, which import no part of the house; and the face of the engines, without torch
+COMMON = {"messages", "settings", "cards", "hub", "lifeline", "machine", "fit", "learned", "recent"}
+CLIENT = {f"engine.{part}" for part in ("client", "fleet", "keeper", "room", "transport")}
 MAY_IMPORT = {
     "engine": {"engine", "speechlm.base", "speechlm.alignment", "speechlm.registry", "speechlm.layers.attention"} | COMMON,
     "speechlm": {"speechlm"} | COMMON,

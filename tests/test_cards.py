@@ -40,7 +40,8 @@ def test_the_cards_that_ship_are_whole(name: str) -> None:
     assert card.info.name == name and card.info.family in registry.FAMILIES
     assert card.info.voices and card.info.languages and card.info.licence and card.info.parameters
     assert all(source.files and source.licence and source.revision for source in card.sources)
-    assert bool(card.sources) == (card.needs is not None), "what is fetched says what it needs"
+    assert card.needs.memory and card.needs.stream and card.needs.compute, "what a machine must have is on the card"
+    assert bool(card.sources) == bool(card.download), "what is fetched says how much that is"
 
 
 def test_files_that_are_not_there_are_told_with_the_way_to_get_them(tmp_path: Path) -> None:
@@ -64,6 +65,16 @@ def test_files_that_are_not_there_are_told_with_the_way_to_get_them(tmp_path: Pa
     card.unfinished.touch()  # a download was broken off: there may be another model-*.safetensors
     with pytest.raises(CardError, match=f"rm {folder}/.unfinished"):
         card.check_files()
+
+
+def test_what_a_card_does_not_say_of_its_needs_follows_from_its_size(tmp_path: Path) -> None:
+    write(tmp_path, CARD + "parameters: 1000000000\n")
+    plain = read_card(tmp_path, "wren").needs
+    assert (plain.memory, plain.stream, plain.compute, plain.reads) == (4.0, 0, 100.0, 200.0)
+    write(tmp_path, CARD + "needs: {memory: 2, stream: 0.1, compute: 7}\n")
+    assert read_card(tmp_path, "wren").needs.reads == 100.0
+    write(tmp_path, CARD + "needs: {memory: 2, stream: 0.1, compute: 7, reads: 300}\n")
+    assert read_card(tmp_path, "wren").needs.reads == 300.0
 
 
 def test_a_card_chooses_its_defaults(tmp_path: Path) -> None:

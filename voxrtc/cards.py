@@ -34,11 +34,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine must have."""
+    """What a machine must have, for one listener at a time."""
 
     memory: float  # GB for the weights, in float32
     stream: float  # GB for each listener's keys and values, in float32
     compute: float  # GFLOP a second of sound
+    reads: float = 0  # GB of weights that pass through the processor for a second of sound, in float32; 0: all, once a frame
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,9 +88,10 @@ class Card(Files, frozen=True, kw_only=True):
     """All of a card."""
 
     info: ModelInfo
-    needs: Needs | None
+    needs: Needs
     defaults: Sampling  # where they differ from the family's
     suggested: Literal["", "cpu"]  # the machine on which a person is pointed to it
+    download: float = 0  # GB of its sources, about
 
 
 def names(models: Path) -> list[str]:
@@ -109,12 +111,20 @@ def read_card(models: Path, name: str) -> Card:
             info=info,
             folder=models / card["path"],
             sources=msgspec.convert(card.get("sources", []), list[Source]),
-            needs=msgspec.convert(card.get("needs"), Needs | None),
+            needs=_needs(card.get("needs"), info),
             defaults=msgspec.convert(card.get("defaults", {}), Sampling),
             suggested=msgspec.convert(card.get("suggested", ""), Literal["", "cpu"]),
+            download=msgspec.convert(card.get("download", 0), float),
         )
     except (KeyError, TypeError, yaml.YAMLError, msgspec.ValidationError) as wrong:
         raise CardError(f"The card of “{name}” is incomplete: {wrong}.") from wrong
+
+
+def _needs(told: Any, info: ModelInfo) -> Needs:
+    """What the card says. Where it does not, a model's weights are taken to be all that it needs."""
+    weights = 4e-9 * info.parameters
+    needs = msgspec.convert(told, Needs) if told else Needs(memory=weights, stream=0, compute=weights / 2 * info.frame_rate)
+    return msgspec.structs.replace(needs, reads=needs.reads or needs.memory * info.frame_rate)
 
 
 def read_files(models: Path, name: str) -> Files:

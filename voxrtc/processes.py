@@ -17,12 +17,14 @@ class EngineProcesses:
     ) -> None:
         self._supervisor, self._settings, self._cards, self._addresses = supervisor, settings, cards, addresses
 
-    def start(self, model: str, worth_restarting: Callable[[], bool]) -> None:
+    def start(self, model: str, worth_restarting: Callable[[], bool], cache: float) -> None:
         """Raises `KeyError` for a model without a card."""
         arguments = ["-m", "voxrtc.engine.process", "--listen", self._addresses[model]]
         if any(map(self.runs, self._cards)):
             arguments.append("--beside-others")
         environment = {**self._settings.environment(*HUB_TOKENS), "VOXRTC_MODEL": model}
+        if cache and not self._settings.kv_memory:
+            environment["VOXRTC_KV_MEMORY"] = f"{cache:.6f}"
         self._supervisor.start(Child(_name(model), arguments, environment, worth_restarting))
 
     async def stop(self, model: str) -> None:
@@ -36,8 +38,7 @@ class EngineProcesses:
         child = self._supervisor.children.get(_name(model))
         if child is None or self.runs(model) or child.process is None:
             return None
-        needs = self._cards[model].needs
-        memory = f" (it needs about {needs.memory:.1f} GB)" if needs else ""
+        memory = f" (it needs about {self._cards[model].needs.memory:.1f} GB)"
         code = child.process.returncode
         what = f"Its process ended with code {code} while loading."
         return f"{what} Is there too little memory{memory}? The server's log may say more."

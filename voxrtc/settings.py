@@ -43,6 +43,11 @@ class Settings(BaseSettings):
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="the model's numbers; auto: bfloat16 on a GPU")
     kv_memory: float = Field(0, ge=0, description="GB for the key-value cache; 0: by the memory that is free")
+    model_memory: float = Field(
+        0,
+        ge=0,
+        description="GB that all loaded models may take, those not used for longest are unloaded for others; 0: what is free",
+    )
     policy: Literal["playout", "fifo", "two_phase", "offline"] = Field("playout", description="what the engine runs when")
     first_chunk: int = Field(0, ge=0, description="frames of a stream's first chunk where the policy has fixed sizes; 0: 0.2 s")
     chunk: int = Field(0, ge=0, description="frames of its later chunks; 0: 0.2 s")

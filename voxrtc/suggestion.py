@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from voxrtc import hub
 from voxrtc.cards import Card
-
-GPU = Path("/dev/nvidiactl")
 
 
 class Suggestion:

@@ -17,6 +17,7 @@ import msgspec
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
+from voxrtc import machine
 from voxrtc.api import history, replies, stats
 from voxrtc.api.app import build_app
 from voxrtc.api.errors import ApiError
@@ -27,17 +28,20 @@ from voxrtc.api.hosting import Hosting
 from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
-from voxrtc.chat.media_client import MediaClient
+from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.crowd.company import Company
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
+from voxrtc.engine.keeper import Budget, Keeper
+from voxrtc.engine.room import NoRoom
 from voxrtc.engine.transport import ZmqTransport
+from voxrtc.learned import Learned
 from voxrtc.llm.client import CompletionClient
 from voxrtc.processes import CrowdProcess, EngineProcesses
 from voxrtc.rtc import turn
 from voxrtc.rtc.turn import Relays
 from voxrtc.settings import HUB_TOKENS, Settings
-from voxrtc.suggestion import GPU, Suggestion
+from voxrtc.suggestion import Suggestion
 from voxrtc.supervisor import Child, Supervisor
 from voxrtc.ui import programs
 from voxrtc.ui.page import mount_page
@@ -105,13 +109,14 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             processes = EngineProcesses(supervisor, settings, cards, addresses)
             engines = Fleet({model: ZmqTransport(address) for model, address in addresses.items()}, processes)
             media = MediaClient(media_address)
-            await engines.load(settings.model)
+            keeper = _keeper(settings, engines, cards, media)
+            await _load_first(engines, keeper)
             chat = CompletionClient(chat_address)
             past = History(partial(stats.count, engines, media))
             who_answers = replies.router(settings, lambda: chat.progress)
             hosting = _hosting(settings, relays, media)
             crowd = _crowd(settings, engines, supervisor, _place(listener), f"ipc://{Path(folder, 'crowd')}")
-            app = _app(engines, media, list(cards.values()), who_answers, hosting, crowd, past)
+            app = _app(engines, media, keeper, who_answers, hosting, crowd, past)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -127,10 +132,12 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             )
             server = _Server(config, app.state.feed)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
+            watching = asyncio.create_task(keeper.watch())
             keeping = asyncio.create_task(past.keep())
             await server.serve(sockets=[listener])
             greeting.cancel()
             keeping.cancel()
+            watching.cancel()
             await crowd.close()
             await engines.close()
             await media.close()
@@ -175,6 +182,30 @@ def _media_process(
     return Child("media", arguments, settings.environment("VOXRTC_CHAT_KEY"))
 
 
+def _keeper(settings: Settings, engines: Fleet, cards: dict[str, Card], media: MediaClient) -> Keeper:
+    look = partial(machine.look, settings.device, settings.dtype)
+    here = look()
+    learned = Learned(f"{here.gpu or 'cpu'}, {8 * here.numbers} bits")
+    budget = Budget(settings.model_memory, settings.max_streams)
+
+    async def talking() -> list[str]:
+        try:
+            return (await media.stats()).talking
+        except CallRefused:  # the media process is not there, so nobody talks
+            return []
+
+    return Keeper(engines, cards, learned, look, machine.measure, budget, talking)
+
+
+async def _load_first(engines: Fleet, keeper: Keeper) -> None:
+    """The default model, in any case: if it does not fit, its engine says so best."""
+    try:
+        await keeper.load(engines.default)
+    except NoRoom as short:
+        log.warning("%s", short)
+        await engines.load(engines.default)
+
+
 def _hosting(settings: Settings, relays: Relays, media: MediaClient) -> Hosting:
     if not settings.public:
         return Hosting(relays, settings.relay)
@@ -187,15 +218,16 @@ def _hosting(settings: Settings, relays: Relays, media: MediaClient) -> Hosting:
 def _app(
     engines: Fleet,
     media: MediaClient,
-    cards: list[Card],
+    keeper: Keeper,
     who_answers: APIRouter,
     hosting: Hosting,
     crowd: Crowd,
     past: History,
 ) -> FastAPI:
-    suggestion = Suggestion(cards, gpu=GPU.exists())
+    cards = list(keeper.cards.values())
+    suggestion = Suggestion(cards, gpu=bool(keeper.machine.gpu))
     suggestion.look()
-    app = build_app(engines, media, cards, suggestion.name, hosting, crowd)
+    app = build_app(engines, media, keeper, suggestion.name, hosting, crowd)
     app.include_router(who_answers)
     app.include_router(history.router(past))
 

@@ -1,5 +1,5 @@
 /** The transcript as bubbles. The voice's words light up as they are heard; what an interruption left unheard is struck through. */
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 import { TRANSCRIPT } from "./words.js";
 
 const NEAR_END = 48; // px: who is so near to the end of the list wants to see what comes

@@ -8,6 +8,7 @@ import { Trouble } from "./troubles.js";
 
 /** See `Line`. */
 export class Call extends Line {
+  #hungUp = false;
   #tellAnswered = (_) => {};
   /** Settles with the token of the session, when the server has answered; the path for the sound is another matter. */
   answered = new Promise((resolve) => (this.#tellAnswered = resolve));
@@ -82,6 +83,16 @@ export class Call extends Line {
     return this.receiver.getSynchronizationSources()[0]?.rtpTimestamp ?? null;
   }
 
+  /** ms that the browser's jitter buffer is to hold at least; null: as it likes. */
+  get buffer() {
+    return this.receiver.jitterBufferTarget ?? null;
+  }
+
+  set buffer(ms) {
+    if ("jitterBufferTarget" in this.receiver) this.receiver.jitterBufferTarget = ms;
+    else if ("playoutDelayHint" in this.receiver) this.receiver.playoutDelayHint = ms === null ? null : ms / 1000;
+  }
+
   /** WebRTC's own figures, by id. */
   report() {
     return this.pc.getStats();
@@ -102,6 +113,7 @@ export class Call extends Line {
 
   /** Hang up, also while the page is being left. Safe to call twice. */
   close() {
+    this.#hungUp = true;
     if (this.location) fetch(this.location, { method: "DELETE", keepalive: true }).catch(() => {});
     this.leave();
   }
@@ -125,7 +137,7 @@ export class Call extends Line {
     if (!response.ok) throw await Trouble.fromResponse(response);
     const location = response.headers.get("Location");
     this.location = location && new URL(location.replace(/^\//, ""), this.base);
-    if (this.over) this.close(); // left while the offer was on its way
+    if (this.#hungUp) this.close(); // while the offer was on its way
     this.#tellAnswered(response.headers.get("VoxRTC-Session"));
     return response.text();
   }

@@ -58,13 +58,14 @@ export function ceiling(lines, from, least) {
 function drawGrid(pen, look, top, unit, width, y) {
   Object.assign(pen, { font: FONT, textAlign: "right", textBaseline: "middle", lineWidth: 1, strokeStyle: look.line, fillStyle: look.soft });
   pen.setLineDash([]);
+  const [scale, name] = unit === "ms" && top > 2_000 ? [1000, "s"] : [1, unit];
   for (const value of [0, top / 2, top]) {
     const at = Math.round(y(value)) + 0.5;
     pen.beginPath();
     pen.moveTo(LEFT, at);
     pen.lineTo(width, at);
     pen.stroke();
-    pen.fillText(`${Number(value.toPrecision(3))}${value === top ? ` ${unit}` : ""}`, LEFT - 5, at);
+    pen.fillText(`${Number((value / scale).toPrecision(3))}${value === top ? ` ${name}` : ""}`, LEFT - 5, at);
   }
 }
 
@@ -96,7 +97,7 @@ function drawLine(pen, { points, color, width = 1.75, dash = [], alpha = 1, fill
 function drawDots(pen, points, x, y) {
   for (const [time, value] of points) {
     pen.beginPath();
-    pen.arc(x(time), y(value), 3, 0, 2 * Math.PI);
+    pen.arc(x(time), y(value), 2.75, 0, 2 * Math.PI);
     pen.fill();
   }
 }

@@ -1,4 +1,5 @@
 /** What the dashboard's charts show: lines and legends, made of the ledger. Pure, but for colours that it is given. */
+import { figure } from "./figure.js";
 import { DASHBOARD } from "./words.js";
 
 const WORDS = DASHBOARD.charts;
@@ -48,13 +49,13 @@ function slack({ ticks }, colors) {
 /** Time to the first sound, and from the end of speech, of the last minute's streams; and each turn of this page, as it was heard. */
 function latency(ledger, colors) {
   const picture = perModel(ledger, colors, CHARTS.latency.span, { least: 200, unit: "ms" }, [
-    { label: WORDS.median, value: (model) => model.ttfa_p50_ms, shown: ms },
-    { label: WORDS.late, value: (model) => model.ttfa_p95_ms, shown: ms, dash: DASH, width: 1.25 },
-    { label: WORDS.turn, value: (model) => model.turn_p50_ms, shown: ms, dash: [1, 3], width: 2 },
+    { label: WORDS.median, value: (model) => model.ttfa_p50_ms, shown: figure },
+    { label: WORDS.late, value: (model) => model.ttfa_p95_ms, shown: figure, dash: DASH, width: 1.25 },
+    { label: WORDS.turn, value: (model) => model.turn_p50_ms, shown: figure, dash: [1, 3], width: 2 },
   ]);
   const points = ledger.turns.map(({ at, journey }) => [at, journey.total]);
   picture.lines.push({ points, color: colors.heard, dots: true });
-  picture.keys.push({ label: WORDS.heard, value: ms(points[0]?.[1]), color: colors.heard, stroke: "dot" });
+  picture.keys.push({ label: WORDS.heard, value: figure(points[0]?.[1]), color: colors.heard, stroke: "dot" });
   return picture;
 }
 
@@ -71,8 +72,8 @@ function load(ledger, colors) {
 /** What a step takes, and what it was expected to. */
 function steps(ledger, colors) {
   return perModel(ledger, colors, CHARTS.steps.span, { least: 10, unit: "ms" }, [
-    { label: WORDS.took, value: (model) => model.step_ms, shown: ms },
-    { label: WORDS.expected, value: (model) => model.expected_ms, shown: ms, dash: DASH, width: 1.25 },
+    { label: WORDS.took, value: (model) => model.step_ms, shown: figure },
+    { label: WORDS.expected, value: (model) => model.expected_ms, shown: figure, dash: DASH, width: 1.25 },
   ]);
 }
 
@@ -86,7 +87,7 @@ function network({ ticks }, colors) {
   const seen = lately(ticks, CHARTS.network.span);
   const lines = kinds.map(({ value, dash, width }, i) => ({ points: line(seen, (tick) => tick.network && value(tick.network)), color: colors.network[i], dash, width }));
   const now = ticks.at(-1)?.network;
-  const keys = kinds.map(({ label, value, dash }, i) => ({ label, value: ms(now ? value(now) : null), color: colors.network[i], stroke: dash && "dash" }));
+  const keys = kinds.map(({ label, value, dash }, i) => ({ label, value: figure(now && value(now)), color: colors.network[i], stroke: dash && "dash" }));
   return { least: 50, unit: "ms", lines, keys };
 }
 
@@ -124,10 +125,4 @@ function line(ticks, value) {
     points.push([tick.at, value(tick)]);
   }
   return points;
-}
-
-/** Milliseconds for people. */
-function ms(value) {
-  if (value === null || value === undefined) return "–";
-  return value < 10 ? `${value.toFixed(1)} ms` : `${Math.round(value).toLocaleString("en")} ms`;
 }

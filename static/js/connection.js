@@ -18,7 +18,7 @@ const RETRY_AFTER = 400; // ms
 const NO_PATH = new Set(["udp_blocked", "connection_lost"]);
 
 /**
- * Events, of the present line only: `track` (detail: its `sound`), `message`, as `Line` has it; `way`; `broken`, when it is to be
+ * Events, of the present line only: `track` (detail: its `sound`), `message` and `arrived`, as `Line` has them; `way`; `broken`, when it is to be
  * replaced, and `mended`; `lost` (detail: a `Trouble`), when it is not; `place`, when that changed; and `idle`.
  */
 export class Connection extends EventTarget {
@@ -151,10 +151,14 @@ export class Connection extends EventTarget {
     if (this.call?.open) return;
     if (call && !this.#resume.token) this.#resume.token = await Promise.race([call.answered, called]);
     if (this.call?.open) return;
-    const ways = Tunnel.possible ? [called, this.#try(new Tunnel(this.base, this.context()), session, within, ticket)] : [called];
-    await Promise.any(ways).catch(({ errors }) => {
+    await Promise.any([called, this.#dig(session, within, ticket)]).catch(({ errors }) => {
       throw errors.at(-1);
     });
+  }
+
+  async #dig(session, within, ticket) {
+    if (!Tunnel.possible) throw new Trouble("no_other_way");
+    await this.#try(new Tunnel(this.base, this.context()), session, within, ticket);
   }
 
   #call() {
@@ -187,6 +191,7 @@ export class Connection extends EventTarget {
     this.call = line;
     this.#resume = { token, line: name, received: this.#resume.received ?? 0, kept };
     line.addEventListener("lost", ({ detail }) => line === this.call && this.#lose(detail));
+    line.addEventListener("arrived", ({ detail }) => line === this.call && this.#tell("arrived", detail));
     this.#tell("track", line.sound);
     line.way().then((way) => line === this.call && ((this.way = way), this.#tell("way")));
     if (!this.broken) return;

@@ -2,12 +2,11 @@
 import { Bars } from "./crowd-bars.js";
 import { drawLine } from "./crowd-line.js";
 import { mark } from "./mark.js";
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 import { Trouble } from "./troubles.js";
 import { CROWD } from "./words.js";
 
 const SETTLE = 150; // ms without a move, after which the slider's position is wished for
-const OURS = 1500; // ms after the last move, in which the server does not move the slider
 const FORGET = 10_000; // ms after which a stream that is told no more is forgotten
 const TELL = 4000; // ms between descriptions for who does not see
 const POLICIES = ["fifo", "two_phase", "playout"];
@@ -28,7 +27,8 @@ export class Crowd {
   /** @type {Map<string, {slack: number, at: number}>} of all streams, as last told */ #slacks = new Map();
   #paused = 0; // s, as the engine counts
   #pausedAt = -Infinity;
-  #moved = -Infinity;
+  #wishes = 0; // that the server has not answered, and one that is still being made: until then nothing is moved back
+  /** @type {string | null} */ #policyWished = null;
   #described = -Infinity;
   #timer = 0;
   #trouble = "";
@@ -58,22 +58,29 @@ export class Crowd {
   }
 
   #onInput({ name, value }) {
-    if (name === "crowd-policy") this.#wish("policy", { policy: value });
+    if (name === "crowd-policy") this.#wishPolicy(value);
     if (name !== "crowd-size" && name !== "crowd-peers") return;
-    this.#moved = performance.now();
     write(this.#part(name === "crowd-size" ? "crowd-count" : "crowd-peers"), value);
-    clearTimeout(this.#timer);
+    if (this.#timer) clearTimeout(this.#timer);
+    else this.#wishes++;
     const [listeners, peers] = [this.#slider("crowd-size"), this.#slider("crowd-peers")].map(({ value }) => Number(value));
-    this.#timer = setTimeout(() => this.#wish("crowd", { listeners, peers }), SETTLE);
+    this.#timer = setTimeout(() => ((this.#timer = 0), this.#wish("crowd", { listeners, peers }, () => this.#wishes--)), SETTLE);
   }
 
-  async #wish(path, body) {
+  #wishPolicy(policy) {
+    this.#policyWished = policy;
+    this.#wish("policy", { policy }, () => (this.#policyWished = this.#policyWished === policy ? null : this.#policyWished));
+  }
+
+  /** `answered` is called before what the server says is shown. */
+  async #wish(path, body, answered) {
     const headers = { "Content-Type": "application/json" };
     const url = new URL(`v1/voxrtc/${path}`, this.base);
     const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => null);
     this.#trouble = response?.ok ? "" : (response ? await Trouble.fromResponse(response) : new Trouble("unreachable")).message;
-    if (response?.ok) this.#take(await response.json());
-    else if (this.state) this.#take(this.state);
+    const state = response?.ok ? await response.json() : this.state;
+    answered();
+    if (state) this.#take(state);
   }
 
   /** @param {State} state */
@@ -113,7 +120,9 @@ export class Crowd {
   #glasses() {
     const virtual = this.state.voices.map(([number, phase, slack, spoilt]) => ({ key: `${number}`, phase, slack, spoilt }));
     const calls = this.state.calls.map((call) => this.#call(call));
-    return virtual.length || calls.length ? [...this.#people, ...calls, ...virtual] : [];
+    const glasses = virtual.length || calls.length ? [...this.#people, ...calls, ...virtual] : [];
+    this.#part("crowd-bars").dataset.you = `${glasses.some(({ person }) => person === "you")}`;
+    return glasses;
   }
 
   /** What a call has at hand the engine knows, as long as it works on it; then it only drains. */
@@ -129,7 +138,7 @@ export class Crowd {
     this.#part("crowd-calls").hidden = !most_peers;
     this.#slider("crowd-size").max = `${most}`;
     this.#slider("crowd-peers").max = `${most_peers}`;
-    if (performance.now() - this.#moved < OURS) return;
+    if (this.#wishes) return;
     this.#slider("crowd-size").value = `${listeners}`;
     this.#slider("crowd-peers").value = `${peers}`;
     write(this.#part("crowd-count"), `${listeners}`);
@@ -143,7 +152,7 @@ export class Crowd {
 
   #policy(policy) {
     const figures = this.state.figures[policy];
-    const chosen = policy === this.state.policy;
+    const chosen = policy === (this.#policyWished ?? this.state.policy);
     this.element.querySelector(`[name=crowd-policy][value=${policy}]`).checked = chosen;
     const viable = figures?.started ? 1 - figures.dry / figures.started : null;
     const part = this.#part(`viable-${policy}`);

@@ -5,13 +5,14 @@ import { save, tickRows, toCsv, turnRow } from "./export.js";
 import { Ledger } from "./ledger.js";
 import { Network } from "./network.js";
 import { drawNumbers, drawTiles } from "./numbers.js";
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 import { drawTurns } from "./turns.js";
 import { DASHBOARD } from "./words.js";
 
 const BEHIND = 400; // ms that moving pictures lag, so that their right end is always known: a tick, and some
 const TOO_SLOW = 6; // ms a picture may take, on average; beyond that they move with the ticks only, for a while
 const REST = 20_000; // ms
+const SELDOM = 20; // ticks after which charts out of sight are drawn, too: who scrolls to them, or prints, finds something
 
 export class Dashboard {
   ledger = new Ledger();
@@ -24,6 +25,7 @@ export class Dashboard {
   #frame = 0;
   #cost = 0;
   #rested = 0; // when pictures may move again
+  #ticks = 0;
   #model = "";
 
   /**
@@ -84,19 +86,19 @@ export class Dashboard {
     this.#colors = null; // light may have become dark
     this.#paintTiles();
     this.#paintNumbers();
-    this.#paintCharts();
+    this.#paintCharts(this.#ticks++ % SELDOM ? this.#seen : this.#root?.querySelectorAll("[data-chart]"));
   }
 
-  /** Those in view: lines and legends are made once a tick. */
-  #paintCharts() {
+  /** Lines and legends are made once a tick. @param {Iterable<Element>} charts those in view */
+  #paintCharts(charts = this.#seen) {
     if (!this.#root) return;
     this.#colors ??= colorsOf(this.#root.querySelector(".vx"));
-    for (const chart of this.#seen) {
+    for (const chart of charts) {
       const picture = CHARTS[chart.dataset.chart].picture(this.ledger, this.#colors);
       this.#pictures[chart.dataset.chart] = picture;
       drawLegend(chart.querySelector(".vx-legend"), picture.keys);
+      this.#drawOne(chart);
     }
-    this.#draw();
     if (!this.#frame && this.#moves) this.#frame = requestAnimationFrame(() => this.#move());
   }
 
@@ -118,10 +120,6 @@ export class Dashboard {
     this.#cost = 0.95 * this.#cost + 0.05 * (performance.now() - began);
     if (this.#cost > TOO_SLOW) [this.#cost, this.#rested] = [0, began + REST];
     this.#frame = requestAnimationFrame(() => this.#move());
-  }
-
-  #draw() {
-    for (const chart of this.#seen) this.#drawOne(chart);
   }
 
   #drawOne(chart) {

@@ -1,9 +1,11 @@
 /** What may happen to microphone and loudspeaker: chosen anew, unplugged, muted, taken away by a phone call. */
 import { Trouble } from "./troubles.js";
+import { Uplink } from "./uplink.js";
 import { DEVICES } from "./words.js";
 
 /** Events: `trouble` (detail: a `Trouble`), and `well` (detail: the code of one that is over). */
 export class Gear extends EventTarget {
+  #uplink = new Uplink();
   #heard = false; // there was sound once
 
   /**
@@ -22,6 +24,7 @@ export class Gear extends EventTarget {
     microphone.addEventListener("muted", () => this.#trouble(new Trouble("mic_muted")));
     microphone.addEventListener("unmuted", () => this.#well("mic_muted"));
     speaker.addEventListener("change", () => this.#sound());
+    line.addEventListener("arrived", ({ detail }) => this.#listen(detail));
     speaker.addEventListener("blocked", () => this.#trouble(new Trouble("sound_blocked")));
   }
 
@@ -44,6 +47,12 @@ export class Gear extends EventTarget {
   wake() {
     if (this.speaker.context && !this.speaker.unlocked) this.speaker.unlock().catch(() => {});
     if (this.input.microphone.track?.muted) this.#switch();
+  }
+
+  /** @param {number} arrived of the microphone's packets */
+  #listen(arrived) {
+    if (this.#uplink.look(this.input.microphone.level, arrived)) this.#well("mic_unheard");
+    else this.#trouble(new Trouble("mic_unheard"));
   }
 
   #switch() {

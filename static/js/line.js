@@ -7,7 +7,8 @@ const PING_EVERY = 1_000; // ms; the server takes a silent browser for dead afte
 const NOT_COUNTED = new Set(["voxrtc.ping", "voxrtc.session"]); // the server tells them anew to each line
 
 /**
- * Events: `session`, when it is open; `message` (detail: the server's event); `lost` (detail: a `Trouble`; once, and only after it
+ * Events: `session`, when it is open; `message` (detail: the server's event); `arrived` (detail:
+ * how many of the microphone's packets have); `lost` (detail: a `Trouble`; once, and only after it
  * was open); `end`, when it is over for whatever reason.
  */
 export class Line extends EventTarget {
@@ -35,7 +36,7 @@ export class Line extends EventTarget {
     const event = JSON.parse(data);
     this.pulse?.beat(performance.now());
     if (!NOT_COUNTED.has(event.type)) this.received++;
-    if (event.type === "voxrtc.pong") this.clock.observe(this.#pings.shift(), event.server_time, performance.now());
+    if (event.type === "voxrtc.pong") this.#pong(event);
     else if (event.type === "voxrtc.ping") this.transmit({ type: "voxrtc.pong", id: event.id, t: event.t });
     else if (event.type === "voxrtc.session") this.#learn(event);
     else if (event.error?.code === "session_expired") this.lose(new Trouble("session_expired", event.error.message));
@@ -76,6 +77,11 @@ export class Line extends EventTarget {
   async #look() {
     const bytes = await this.bytes();
     if (!this.over && !this.pulse.look(performance.now(), bytes)) this.lose();
+  }
+
+  #pong({ server_time: server, packets }) {
+    this.clock.observe(this.#pings.shift(), server, performance.now());
+    this.tell("arrived", packets);
   }
 
   #ping() {

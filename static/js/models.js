@@ -1,30 +1,36 @@
 /** The server's models: what each is, how far it is, and having it loaded or unloaded. Knows nothing of how they are shown. */
 import { Trouble } from "./troubles.js";
 
-const LOOK_EVERY = 1_000; // ms; only while a model is being loaded and the page is seen
-const STEADY = 0.3; // of the rate that is shown, what the latest second says
+const LOOK_EVERY = 1_000; // ms; only while a model is being loaded, the page is seen and the feed is silent
 
 /**
  * A model as `GET /v1/voxrtc/models` tells it; what the page comes with has no `state` yet.
- * @typedef {{name: string, title: string, description: string, languages: string[], voices: string[], licence: string,
- *   link: string, parameters: number, default?: boolean, suggested?: boolean, here?: boolean,
- *   sources?: {repo: string, licence: string, link: string, gated: boolean}[], needs?: {memory: number} | null,
- *   state?: "ready" | "loading" | "failed" | "unloaded", stage?: string, done?: number, total?: number, message?: string,
- *   rate?: number}} Model  `rate`: bytes a second of its download
+ * @typedef {{name: string, title: string, description: string, kind: string, languages: string[], voices: string[],
+ *   licence: string, link: string, parameters: number, default?: boolean, suggested?: boolean, here?: boolean, download?: number, holds?: number,
+ *   sources?: {repo: string, licence: string, link: string, gated: boolean}[],
+ *   fit?: {verdict: "fits" | "slow" | "too big", memory: number, speed: number | null, learned: boolean, words: string},
+ *   state?: "ready" | "loading" | "failed" | "unloaded", stage?: string, done?: number, total?: number, rate?: number,
+ *   message?: string}} Model  `rate`: bytes a second of its download; `holds`: GB
+ * @typedef {{words: string, gpu: boolean, room: number, shared: boolean}} Machine  `shared`: with strangers
  */
 
-/** Event: `change`, after which `list` and `trouble` are to be read anew. */
+/** Event: `change`, after which `list`, `machine` and `trouble` are to be read anew. */
 export class Models extends EventTarget {
   /** @type {Model[]} the default one first */ list = [];
+  /** @type {Machine | null} what they are to run on */ machine = null;
   /** @type {{name: string, words: string} | null} why the latest wish about a model was not granted */ trouble = null;
-  #looked = 0;
   #timer = 0;
 
-  /** @param {URL} base where the server's API hangs */
-  constructor(base) {
+  /**
+   * @param {URL} base where the server's API hangs
+   * @param {import("./feed.js").Feed} feed
+   */
+  constructor(base, feed) {
     super();
     this.base = base;
-    document.addEventListener("visibilitychange", () => document.hidden || this.look());
+    this.feed = feed;
+    feed.addEventListener("models", ({ detail }) => this.#take(detail));
+    feed.addEventListener("change", () => feed.live || this.look());
   }
 
   /** What is known before the server was asked. @param {Model[]} models */
@@ -42,14 +48,14 @@ export class Models extends EventTarget {
     return this.list.find(({ suggested, state }) => suggested && state === "unloaded");
   }
 
-  /** Ask the server how all are, and again as long as one is on its way. */
+  /** Ask the server how all are; where the feed does not tell, again as long as one is on its way. */
   async look() {
     clearTimeout(this.#timer);
     const response = await fetch(this.#url("")).catch(() => null);
-    if (response?.ok) this.#take((await response.json()).models);
+    if (response?.ok) this.#take(await response.json());
     clearTimeout(this.#timer); // of a look that overtook this one
     const moving = this.list.some(({ state }) => state === "loading");
-    if (moving && !document.hidden) this.#timer = setTimeout(() => this.look(), LOOK_EVERY);
+    if (moving && !document.hidden && !this.feed.live) this.#timer = setTimeout(() => this.look(), LOOK_EVERY);
   }
 
   /** @param {string} name */
@@ -57,7 +63,12 @@ export class Models extends EventTarget {
     return this.#wish(name, "load");
   }
 
-  /** Also gives up loading. @param {string} name */
+  /** Give up loading; what was downloaded stays. @param {string} name */
+  cancel(name) {
+    return this.#wish(name, "cancel");
+  }
+
+  /** @param {string} name */
   unload(name) {
     return this.#wish(name, "unload");
   }
@@ -71,17 +82,9 @@ export class Models extends EventTarget {
     this.#tell();
   }
 
-  #take(list) {
-    const now = performance.now();
-    const seconds = (now - this.#looked) / 1000;
-    for (const model of list) {
-      const before = this.get(model.name);
-      if (model.stage !== "downloading" || before?.stage !== "downloading" || !before.total) continue;
-      const latest = Math.max(0, model.done - before.done) / seconds;
-      model.rate = before.rate === undefined ? latest : STEADY * latest + (1 - STEADY) * before.rate;
-    }
-    this.list = list;
-    this.#looked = now;
+  #take({ models, machine }) {
+    this.list = models;
+    this.machine = machine;
     this.#tell();
   }
 

@@ -1,10 +1,13 @@
 /** What the network does to the sound, as WebRTC's `getStats` has it: looked at once a second while a call is open, and told to the server. */
 
+import { bufferTarget } from "./jitter.js";
+
 const LOOK_EVERY = 1_000; // ms
 
 /**
  * Figures of about a second; null where the browser does not say. Shares are 0 to 1.
- * @typedef {{rtt_ms: number | null, jitter_ms: number | null, loss: number | null, concealed: number | null, buffer_ms: number | null}} Figures
+ * @typedef {{rtt_ms: number | null, jitter_ms: number | null, loss: number | null, concealed: number | null, buffer_ms: number | null,
+ *   target_ms: number | null}} Figures  `target_ms`: what the jitter buffer is told to hold, if anything
  */
 
 /** Events: `change`, when `figures` are new, or null again since there is no call. */
@@ -26,8 +29,9 @@ export class Network extends EventTarget {
     const report = await call.report();
     const before = call === this.#call ? this.#before : null;
     [this.#call, this.#before] = [call, report];
-    if (!before || !call.open) return;
+    if (!before || call !== this.line.call || !call.open) return;
     this.figures = measure(before, report, call.clock.roundTrip);
+    this.figures.target_ms = call.buffer = bufferTarget(this.figures, call.buffer);
     this.line.send({ type: "voxrtc.network", network: this.figures });
     this.dispatchEvent(new Event("change"));
   }

@@ -1,6 +1,7 @@
 /** The present figures as text: tiles, and a table of all models. Draws, and keeps nothing. */
-import { write } from "./shelf.js";
-import { element, figure } from "./waterfall.js";
+import { write } from "./element.js";
+import { figure } from "./figure.js";
+import { element } from "./waterfall.js";
 import { DASHBOARD } from "./words.js";
 
 /**
@@ -18,7 +19,7 @@ export function drawTiles(list, { turns, ticks }, network) {
     streams: tick ? [`${sum("streams")}`, DASHBOARD.waiting(sum("waiting"))] : ["–"],
     listeners: [tick ? `${tick.peers}` : "–"],
     dry: [tick ? `${tick.underruns}` : "–"],
-    rtt: [figure(network?.rtt_ms ?? NaN)],
+    rtt: [figure(network?.rtt_ms)],
     loss: [share(network?.loss)],
     concealed: [share(network?.concealed)],
   };
@@ -63,16 +64,15 @@ export function drawNumbers(table, tick) {
 
 /** In the order of `DASHBOARD.columns`. @param {import("./ledger.js").ModelTick} model */
 function cells(model) {
-  const ms = (value) => figure(value ?? NaN);
   return [
-    ms(model.ttfa_p50_ms),
-    ms(model.ttfa_p95_ms),
-    ms(model.turn_p50_ms),
+    figure(model.ttfa_p50_ms),
+    figure(model.ttfa_p95_ms),
+    figure(model.turn_p50_ms),
     `${model.streams}`,
     `${model.waiting}`,
     share(model.kv_share),
-    ms(model.step_ms),
-    ms(model.expected_ms),
+    figure(model.step_ms),
+    figure(model.expected_ms),
     model.least_slack_s === null ? "–" : `${model.least_slack_s.toFixed(1)} s`,
     `${model.underruns}`,
   ];

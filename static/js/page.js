@@ -1,26 +1,31 @@
 /** The page: what the person does goes to the talker, what the talker tells is shown. */
 import { drawTranscript } from "./bubbles.js";
-import { Dashboard } from "./dashboard.js";
+import { drawCards } from "./cards.js";
+import { Compare } from "./compare.js";
 import { Crowd } from "./crowd.js";
+import { Dashboard } from "./dashboard.js";
+import { write } from "./element.js";
 import { Feed } from "./feed.js";
 import { Meter } from "./meter.js";
 import { Models } from "./models.js";
 import { drawDevices } from "./panel.js";
 import { Push } from "./push.js";
 import { tellWhoAnswers } from "./replies.js";
-import { drawCard, drawChoices, drawSuggestion, write } from "./shelf.js";
+import { drawChoices, drawChosen, drawSuggestion, drawVoices } from "./shelf.js";
+import { drawComparison, drawSideChoices, SIDES } from "./sides.js";
 import { Speaker } from "./speaker.js";
 import { drawSend, drawStage, isBusy } from "./stage.js";
 import { Talker } from "./talker.js";
 import { drawWaterfall } from "./waterfall.js";
-import { EXAMPLES, SHELF } from "./words.js";
+import { COMPARE, EXAMPLES, SHELF } from "./words.js";
 
 const GESTURES = ["pointerup", "click", "keydown"]; // in which browsers let sound begin
 
 const base = new URL("../../", import.meta.url);
 const talker = new Talker(base);
-const models = new Models(base);
 const feed = new Feed(base);
+const models = new Models(base, feed);
+const compare = new Compare(talker);
 const dashboard = new Dashboard(feed, talker.line, talker.voice);
 const crowd = new Crowd(base, feed, () => talker.voice.response);
 const meter = new Meter(talker.voice.speaker, () => talker.state === "speaking");
@@ -43,6 +48,7 @@ talker.addEventListener("change", onTalk);
 talker.transcript.addEventListener("change", () => drawTranscript(part("lines"), talker.transcript.lines));
 talker.devices.addEventListener("change", paintDevices);
 models.addEventListener("change", paintModels);
+compare.addEventListener("change", paintComparison);
 for (const type of GESTURES) addEventListener(type, () => talker.gear.wake(), true);
 addEventListener("pagehide", () => talker.hangUp());
 
@@ -71,6 +77,9 @@ window.voxrtc = {
   },
   get output() {
     return talker.voice.speaker.output;
+  },
+  get sides() {
+    return compare.sides;
   },
   get turns() {
     return dashboard.ledger.turns;
@@ -109,6 +118,7 @@ export function refresh(offer) {
   part("examples").replaceChildren(...Object.entries(EXAMPLES.texts).map(example));
   field("text").value = chosen.text ?? EXAMPLES.first;
   field("message").value = chosen.message ?? "";
+  field("sentence").value = chosen.sentence ?? COMPARE.sentence;
   root.querySelector(`[name=mode][value=${talker.input.mode}]`).checked = true;
   models.begin(offer.models);
   part("shortcut").textContent = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ ↵" : "Ctrl ↵";
@@ -139,7 +149,10 @@ function onClick({ target }) {
   else if (button?.name === "send") isBusy(talker) && !field("message").value ? talker.stop() : send();
   else if (button?.name === "example") choose("text", button.value);
   else if (button?.name === "load") load(button.value || field("model").value);
-  else if (button?.name === "unload") models.unload(field("model").value);
+  else if (button?.name === "cancel") models.cancel(button.value || field("model").value);
+  else if (button?.name === "unload") models.unload(button.value || field("model").value);
+  else if (button?.name === "use") use(button.value);
+  else if (button?.name === "compare") compare.running ? compare.stop() : startComparison();
   else if (button?.name === "save") dashboard.save(button.value);
 }
 
@@ -156,6 +169,21 @@ function load(name) {
   models.load(name);
 }
 
+function use(name) {
+  choose("model", name);
+  paintModels();
+}
+
+function startComparison() {
+  const text = field("sentence").value;
+  const wishes = SIDES.map((side) => ({ text, model: field(`model-${side}`).value, voice: field(`voice-${side}`).value }));
+  const absent = wishes.map(({ model }) => models.get(model)).find(({ state = "ready" }) => state !== "ready");
+  const alike = JSON.stringify(wishes[0]) === JSON.stringify(wishes[1]);
+  const why = !text.trim() ? COMPARE.text : absent ? COMPARE.ready(absent.title) : alike ? COMPARE.same : "";
+  write(part("compare-why"), why);
+  if (!why) compare.run(wishes);
+}
+
 function onKey(event) {
   if (event.target.name === "message" && event.key === "Enter" && !event.isComposing) return send();
   const asked = event.key === "Enter" && (event.ctrlKey || event.metaKey);
@@ -166,7 +194,7 @@ function onKey(event) {
 
 function onInput({ target }) {
   chosen[target.name] = target.value;
-  if (target.name === "model") paintModels();
+  if (/^(model|voice)(-|$)/.test(target.name)) paintModels();
   else if (target.name === "mode") talker.choose(target.value);
   else if (target.name === "microphone" || target.name === "speaker") talker.gear.choose(target.name, target.value);
   else if (target.name === "message") paint();
@@ -214,19 +242,18 @@ function paintModels() {
   drawChoices(field("model"), models.list);
   if (models.get(chosen.model)) field("model").value = chosen.model;
   const model = models.get(field("model").value);
-  offerVoices(model?.voices ?? []);
-  drawCard(part, model, models.trouble?.name === model?.name ? models.trouble?.words : "");
+  drawVoices(field("voice"), model?.voices ?? [], chosen.voice);
+  drawChosen(part, model, models.trouble?.name === model?.name ? models.trouble?.words : "", models.machine?.shared ?? true);
   drawSuggestion(part, models.suggested?.name === model?.name ? undefined : models.suggested);
+  drawCards(part("models"), models, model?.name);
+  if (models.machine) write(part("machine"), SHELF.machine(models.machine.words, models.machine.room));
+  drawSideChoices(field, models, { ...chosen, model: model?.name });
+  paintComparison();
   paint();
 }
 
-function offerVoices(voices) {
-  const select = field("voice");
-  if (select.dataset.drawn !== `${voices}`) {
-    select.replaceChildren(...voices.map((voice) => new Option(voice.charAt(0).toUpperCase() + voice.slice(1), voice)));
-    select.dataset.drawn = `${voices}`;
-  }
-  if (voices.includes(chosen.voice)) select.value = chosen.voice;
+function paintComparison() {
+  drawComparison(part, compare, models);
 }
 
 /** Why the chosen model cannot speak, in words; empty when it can. */

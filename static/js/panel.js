@@ -1,5 +1,5 @@
 /** The choice of microphone and loudspeaker as it is shown. Draws, and keeps nothing. */
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 import { DEVICES } from "./words.js";
 
 /**

@@ -1,5 +1,5 @@
 /** Who answers what people say, in the server's words. Asked until that no longer changes. */
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 
 const LOOK_EVERY = 1_500; // ms; only while the model that answers is being loaded
 const PATIENCE = 400; // looks

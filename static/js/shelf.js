@@ -1,5 +1,9 @@
-/** The models as they are shown: the list to choose from, the chosen one's card, and how far it is. Draws, and keeps nothing. */
+/** The choice of a model and a voice as it is shown where one speaks: the lists, and how far the chosen one is. Keeps nothing. */
+import { write } from "./element.js";
+import { drawProgress } from "./progress.js";
 import { SHELF } from "./words.js";
+
+export { write };
 
 /**
  * The choices, those that can speak apart from those that can be loaded. A list that did not change is left alone: it may be open.
@@ -30,59 +34,45 @@ function hinted({ title, state, suggested }) {
 }
 
 /**
- * The chosen model's card.
+ * A model's voices. @param {HTMLSelectElement} select
+ * @param {string[]} voices
+ * @param {string | undefined} chosen
+ */
+export function drawVoices(select, voices, chosen) {
+  if (select.dataset.drawn !== `${voices}`) {
+    select.replaceChildren(...voices.map((voice) => new Option(voice.charAt(0).toUpperCase() + voice.slice(1), voice)));
+    select.dataset.drawn = `${voices}`;
+  }
+  if (voices.includes(chosen)) select.value = chosen;
+}
+
+/**
+ * What the chosen model is, and how far.
  * @param {(name: string) => HTMLElement} part
  * @param {import("./models.js").Model | undefined} model
  * @param {string} refusal why the latest wish about it was not granted
+ * @param {boolean} shared with strangers, who may wait for it, too
  */
-export function drawCard(part, model, refusal) {
+export function drawChosen(part, model, refusal, shared) {
   write(part("about"), model?.description ?? SHELF.none);
-  drawFacts(part("facts"), model);
-  const { state, total, done, message } = model ?? {};
+  write(part("fit"), model?.fit && model.state !== "ready" ? sentence(model.fit.words) : "");
+  const { state, message } = model ?? {};
   part("chosen").dataset.state = state ?? "";
-  write(part("progress"), state === "loading" ? progress(model) : "");
-  const bar = part("bar");
-  if (total) Object.assign(bar, { max: total, value: done });
-  else bar.removeAttribute("value");
+  drawProgress(part("bar"), part("progress"), part("bytes"), model);
   write(part("why"), refusal || (state === "failed" ? message : ""));
-  write(part("load"), state === "failed" ? SHELF.again : model?.here ? SHELF.load : SHELF.download);
-  part("unload").hidden = state !== "ready" || model.default;
+  write(part("load"), offer(model));
+  part("cancel").hidden = shared;
+  part("unload").hidden = state !== "ready" || model.default || shared;
 }
 
-/** @param {HTMLElement} element @param {import("./models.js").Model | undefined} model */
-function drawFacts(element, model) {
-  const drawn = model ? `${model.name} ${model.state === undefined}` : "";
-  if (element.dataset.drawn === drawn) return;
-  element.dataset.drawn = drawn;
-  element.replaceChildren(...(model ? facts(model) : []).flatMap((fact, i) => (i ? ["\u00a0· ", fact] : [fact])));
+/** What the button says that loads a model. @param {import("./models.js").Model | undefined} model */
+export function offer(model) {
+  return model?.state === "failed" ? SHELF.again : model?.here ? SHELF.load : SHELF.download;
 }
 
-/** @param {import("./models.js").Model} model */
-function facts({ languages, licence, link, sources = [], parameters, needs }) {
-  const names = new Intl.DisplayNames(["en"], { type: "language" });
-  const inWords = (code) => (/^[a-z]{2,3}(-|$)/.test(code) ? names.of(code) : code);
-  const size = new Intl.NumberFormat("en", { notation: "compact" });
-  const gated = sources.find(({ gated }) => gated);
-  const all = [languages.map(inWords).join(", "), anchor(licence, link)];
-  if (gated) all.push(anchor(SHELF.terms, gated.link));
-  if (parameters) all.push(SHELF.parameters(size.format(parameters)));
-  if (needs) all.push(SHELF.memory(needs.memory));
-  return all;
-}
-
-function anchor(text, href) {
-  if (!href.startsWith("https://")) return text; // a card's words are not ours to run
-  return Object.assign(document.createElement("a"), { textContent: text, href, target: "_blank", rel: "noopener" });
-}
-
-/** @param {import("./models.js").Model} model */
-function progress({ stage, done, total, rate }) {
-  const words = stage.charAt(0).toUpperCase() + stage.slice(1);
-  if (!total) return `${words} …`;
-  const unit = total < 1e9 ? ["MB", 1e6, 0] : ["GB", 1e9, 2];
-  const amount = (bytes) => (bytes / unit[1]).toFixed(total < 1e7 ? 1 : unit[2]);
-  const speed = rate === undefined ? "" : `\u00a0· ${(rate / 1e6).toFixed(1)}\u00a0MB/s`;
-  return `${words} … ${SHELF.progress(amount(done), amount(total), unit[0])}${speed}`;
+/** @param {string} words that the server would put into a sentence */
+export function sentence(words) {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }
 
 /**
@@ -94,9 +84,4 @@ export function drawSuggestion(part, model) {
   part("suggestion").hidden = !model;
   write(part("suggestion-words"), model ? SHELF.suits(model.title) : "");
   part("suggestion-load").value = model?.name ?? "";
-}
-
-/** Screen readers repeat what is written; so only news is. */
-export function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }

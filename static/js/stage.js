@@ -1,5 +1,5 @@
 /** What happens now, as it is shown: in words, on the Talk button, and in a notice when something is wrong. Keeps nothing. */
-import { write } from "./shelf.js";
+import { write } from "./element.js";
 import { LINE, TALK } from "./words.js";
 
 const BUSY = new Set(["connecting", "waiting", "speaking"]);

@@ -61,11 +61,27 @@ export class Talker extends EventTarget {
     return this.voice.place ?? this.line.place;
   }
 
-  /** Say the text word for word, interrupting what is being said. Call it inside the person's gesture. @param {Wish} wish */
+  /**
+   * Say the text word for word, interrupting what is being said. Call it inside the person's gesture.
+   * @param {Wish} wish
+   * @returns {Promise<import("./voice.js").Turn | undefined>} undefined when it could not be asked for: `trouble` says why
+   */
   speak(wish) {
     // As the assistant's: a user's words would be answered, where there is somebody to answer.
     const input = [message("assistant", "output_text", wish.text)];
     return this.#have(wish, (asked) => this.voice.request({ input }, asked));
+  }
+
+  /** Have the line open, so that the next wish need not wait for it. Call it inside the person's gesture. @param {Wish} wish */
+  async open(wish) {
+    this.stop();
+    try {
+      this.#unlock();
+      await this.#connect(wish);
+    } catch (error) {
+      this.#fail(error);
+    }
+    return this.line.open;
   }
 
   /** Write the text to the voice, as if it had been said. Call it inside the person's gesture. @param {Wish} wish */
@@ -157,7 +173,7 @@ export class Talker extends EventTarget {
       if (wish !== this.#wish) return;
       this.#wish = null;
       this.line.settle(sessionOf(wish));
-      ask(asked);
+      return ask(asked);
     } catch (error) {
       if (wish === this.#wish || !this.#wish) this.#fail(error);
     }

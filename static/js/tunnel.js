@@ -98,6 +98,8 @@ export class Tunnel extends Line {
     return new Map([["tunnel", sound]]);
   }
 
+  buffer = null; // the player sees to that itself
+
   async bytes() {} // each message is a beat of its own
 
   async way() {

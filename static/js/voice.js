@@ -7,12 +7,13 @@ import { Trouble } from "./troubles.js";
 
 /**
  * @typedef {{position: number, wait: number}} Place in the queue: 1 is next; ms that it is expected to take
- * @typedef {{number: number, marks: import("./journey.js").Marks, response?: string}} Turn
+ * @typedef {{number: number, marks: import("./journey.js").Marks, response?: string, ended?: number}} Turn
+ *   `ended`: the `performance.now()` at which its last sound left the server, if it was not cut
  */
 
 /**
- * Events: `change`; `over`, when a response is or was cut; `trouble` (detail: a `Trouble`); `journey`, once for each response
- * that was heard (detail: `{response, journey}`).
+ * Events: `change`; `over`, when a response is or was cut; `ended` (detail: its `Turn`); `trouble` (detail: a `Trouble`);
+ * `journey`, once for each response that was heard (detail: `{response, journey}`).
  */
 export class Voice extends EventTarget {
   /** @type {"waiting" | "speaking" | null} null: nothing is to be heard */ state = null;
@@ -46,11 +47,13 @@ export class Voice extends EventTarget {
    * Have a response made.
    * @param {object} response of `response.create`
    * @param {number} asked when the person asked: a `performance.now()`
+   * @returns {Turn} which `ended` names in the end, however it ends
    */
   request(response, asked) {
     const turn = { number: ++this.#turns, marks: { asked } };
     this.line.send({ type: "response.create", response: { ...response, metadata: { turn: `${turn.number}` } } });
     this.#wait(turn);
+    return turn;
   }
 
   /** Silence at once; then the server is told. */
@@ -71,8 +74,10 @@ export class Voice extends EventTarget {
 
   /** There is no turn any more. */
   forget() {
+    const turn = this.#turn;
     this.#turn = this.state = this.place = null;
     this.held = false;
+    if (turn) this.#tell("ended", turn);
   }
 
   /** The call is gone. */
@@ -154,7 +159,9 @@ export class Voice extends EventTarget {
 
   #stopped(response, ours) {
     this.lights.pass(response, Infinity);
-    if (ours) this.#finish();
+    if (!ours) return;
+    this.#turn.ended = performance.now();
+    this.#finish();
   }
 
   #cleared(ours) {

@@ -1,16 +1,24 @@
 /** The journey of the first sound as a picture: one row a stage, each bar where and as long as it took. */
+import { figure } from "./figure.js";
 import { EMPTY } from "./journey.js";
+
+export { figure };
 
 /**
  * @param {Element} list an `ol`
  * @param {Element} total where the sum goes
  * @param {import("./journey.js").Journey | null} journey null before the first utterance
+ * @param {number} [whole] ms that are as wide as the picture
  */
-export function drawWaterfall(list, total, journey) {
+export function drawWaterfall(list, total, journey, whole = width(journey)) {
   total.textContent = journey ? figure(journey.total) : "–";
-  const stages = journey?.stages ?? EMPTY;
-  const { start, ms } = stages.at(-1);
-  list.replaceChildren(...stages.map((stage) => row(stage, start + ms || 1)));
+  list.replaceChildren(...(journey?.stages ?? EMPTY).map((stage) => row(stage, whole)));
+}
+
+/** ms that all stages take, some of which are not in the total. @param {import("./journey.js").Journey | null} journey */
+export function width(journey) {
+  const { start, ms } = (journey?.stages ?? EMPTY).at(-1);
+  return start + ms || 1;
 }
 
 /** @param {import("./journey.js").Stage} stage @param {number} total ms of the whole width */
@@ -28,12 +36,6 @@ export function row({ name, label, hint, start, ms }, total) {
 
 export function percent(ms, total) {
   return Math.min(100, (100 * ms) / total).toFixed(2);
-}
-
-/** Milliseconds for people. */
-export function figure(ms) {
-  if (!Number.isFinite(ms)) return "–";
-  return ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms).toLocaleString("en")} ms`;
 }
 
 export function element(tag, className, text = "") {

@@ -38,6 +38,23 @@ export const MARKUP = {
     "speak": "Speak",
     "stop": "Stop"
   },
+  "shelf": {
+    "title": "Models",
+    "compare": "Compare",
+    "how": "The same sentence by two models, one after the other.",
+    "sentence": "Sentence",
+    "go": "Compare",
+    "first": "First",
+    "second": "Second",
+    "first_model": "First model",
+    "first_voice": "First voice",
+    "second_model": "Second model",
+    "second_voice": "Second voice",
+    "ttfa": "First sound after",
+    "total": "Last sound after",
+    "stages": "Where the time to the first sound went",
+    "when": "When each was heard"
+  },
   "dashboard": {
     "title": "Where the time goes",
     "save": "Save what is shown",
@@ -167,18 +184,39 @@ export const DEVICES = {
   moved: (label) => `“${label}” took its place. There are others under Devices.`,
 };
 
+/** Sizes for people. @param {number} bytes */
+function size(bytes) {
+  const [unit, by] = bytes < 1e9 ? ["MB", 1e6] : ["GB", 1e9];
+  return `${(bytes / by).toFixed(by === 1e9 || bytes < 1e7 ? 1 : 0)}\u00a0${unit}`;
+}
+
 export const SHELF = {
   ready: "Ready",
   unloaded: "To be loaded",
   hints: { loading: "loading", failed: "failed", suggested: "suggested" },
   none: "No model is offered here.",
+  states: { ready: "Ready", loading: "Loading", failed: "Failed", unloaded: "Not loaded" },
+  machine: (words, room) => `This computer: ${words}; models may take ${room}\u00a0GB.`,
+  use: "Use",
+  used: "In use",
   load: "Load",
   download: "Download and load",
   again: "Try again",
+  unload: "Unload",
+  cancel: "Cancel",
+  loading: (title) => `Loading ${title}`,
   terms: "terms to accept",
+  suggested: "Suggested",
   parameters: (count) => `${count}\u00a0parameters`,
-  memory: (gigabytes) => `${gigabytes}\u00a0GB\u00a0of\u00a0memory`,
-  progress: (done, total, unit) => `${done} of ${total}\u00a0${unit}`,
+  voices: (count) => (count === 1 ? "one voice" : `${count}\u00a0voices`),
+  takes: (gigabytes) => `takes about ${gigabytes.toFixed(1)}\u00a0GB`,
+  holds: (gigabytes) => `holds ${gigabytes.toFixed(1)}\u00a0GB`,
+  onDisk: "on this disk",
+  toFetch: (bytes) => `about ${size(bytes)} to download`,
+  stages: { starting: "Starting", downloading: "Downloading", reading: "Reading", "warming up": "Warming up" },
+  progress: (done, total) => `${size(done)} of ${size(total)}`,
+  rate: (bytes) => `${(bytes / 1e6).toFixed(1)}\u00a0MB/s`,
+  left: (seconds) => (seconds < 90 ? `${Math.ceil(seconds)}\u00a0s left` : `${Math.round(seconds / 60)}\u00a0min left`),
   suits: (title) => `${title} suits this computer: it needs no GPU.`,
   /** Why a model cannot speak, by its state. */
   obstacles: {
@@ -186,6 +224,20 @@ export const SHELF = {
     failed: (title) => `${title} could not be loaded.`,
     unloaded: (title) => `${title} is not loaded yet.`,
   },
+};
+
+export const COMPARE = {
+  sentence: "Would you like to walk along the river before dinner?",
+  go: "Compare",
+  stop: "Stop",
+  ready: (title) => `${title} can be compared when it is loaded: load it above, or choose another one.`,
+  same: "Both are the same. Choose another model or another voice on one side.",
+  text: "Type a sentence first.",
+  /** By what a side is doing. */
+  states: { waiting: "its turn comes", asked: "asked …", heard: "is heard …", cut: "was stopped", failed: "failed" },
+  heard: (from, to) => `heard from ${from.toFixed(1)} to ${to.toFixed(1)} s`,
+  sooner: (title, ms) => `${title} was heard ${Math.round(ms).toLocaleString("en")} ms sooner.`,
+  alike: "Both were heard equally soon.",
 };
 
 /** The stages between the person's last word, or the click, and the first sound, in their order. `always`: also when it took no time. */
@@ -277,8 +329,8 @@ export const CROWD = {
   },
   /** @param {import("./crowd.js").Figures} figures */
   facts({ started, listeners, p50_ttfa: half, p90_ttfa: most }) {
-    const seconds = (value) => `${value < 10 ? value.toFixed(2) : Math.round(value)}`;
-    return `never ran dry, of ${started}\nfirst sound ${seconds(half)}, 90% ${seconds(most)}\u00a0s\nwith ${listeners} listeners`;
+    const seconds = (value) => `${value.toFixed(value < 1 ? 2 : 1)}\u00a0s`;
+    return `never dry, of ${started}\nfirst sound ${seconds(half)}\n90% within ${seconds(most)}\n${listeners} listeners`;
   },
   minute: "a minute ago",
   now: "now",
@@ -346,6 +398,14 @@ export const TROUBLES = {
   udp_blocked: {
     title: "No path for sound",
     advice: "The server answers, but its sound cannot get through: this network seems to block UDP. Try without a VPN, or on another network.",
+  },
+  mic_unheard: {
+    title: "Your microphone works, but nothing arrives",
+    advice: "The network takes nothing from here. Switch the microphone off and on, or reload the page.",
+  },
+  no_other_way: {
+    title: "No path for sound",
+    advice: "This network seems to block UDP, and this browser takes sound no other way. Open the page by https in a current Chrome or Edge, or use another network.",
   },
   broken: {
     title: "The connection broke",

@@ -33,6 +33,7 @@ class Stage:
     """`Line` and client in one. `async with` it: the track then runs as fast as its packets are taken."""
 
     paced = True
+    packets = 0
 
     def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None, replier: Replier | None = None) -> None:
         self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]

@@ -66,7 +66,9 @@ async def test_a_call_from_offer_to_hang_up() -> None:
     await browser.event("output_audio_buffer.stopped")
     now = await stats(media)
     assert (now.peers, now.calls, now.underruns) == (1, 1, 0) and now.tasks > 0
+    assert now.talking == ["tone"]
     assert (await ask(media, HangUp(call="a"))).known  # type: ignore[union-attr]
+    assert (await stats(media)).talking == []
     assert not (await ask(media, HangUp(call="a"))).known  # type: ignore[union-attr]
     now = await stats(media)
     assert (now.peers, now.calls, now.underruns) == (0, 1, 0)

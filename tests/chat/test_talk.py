@@ -31,6 +31,7 @@ class Wire:
     """A line that takes the track's packets as fast as they come, and whose browser hears them, unless it is `broken`."""
 
     state = "connected"
+    packets = 7
 
     def __init__(self, talk: Talk, resume: Resume | None = None) -> None:
         self.seat = Seat(talk, f"line {next(COUNT)}", resume or Resume())
@@ -169,6 +170,12 @@ async def test_who_cannot_come_back_is_not_waited_for() -> None:
     assert first.types == ["session.created"] and house.talk.token == ""
     await first.close()
     assert house.over
+
+
+async def test_its_client_can_tell_whether_it_is_heard(house: House) -> None:
+    first = await house.wire()
+    first.do("voxrtc.ping", id="1", t=2.0)
+    assert (first.events[-1]["type"], first.events[-1]["packets"]) == ("voxrtc.pong", 7)
 
 
 async def test_an_old_line_has_no_say_any_more(house: House) -> None:

@@ -38,13 +38,19 @@ def free_port() -> int:
 
 
 @contextmanager
-def nginx(folder: Path, behind: int) -> Iterator[int]:
-    """The port on which nginx serves, with TLS, what listens at `behind`: the documentation's server, elsewhere."""
+def nginx(folder: Path, behind: int, path: str = "") -> Iterator[int]:
+    """The port on which nginx serves, with TLS, what listens at `behind`: the documentation's server, elsewhere.
+
+    Or under a `path`, with the two changes that the documentation names.
+    """
     front = free_port()
     key, certificate = folder / "privkey.pem", folder / "fullchain.pem"
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
     subprocess.run([*made, "-subj", f"/CN={NAME}", "-keyout", key, "-out", certificate], check=True, capture_output=True)
     server = (ROOT / "docs/deploy/nginx.conf").read_text("utf-8")
+    if path:
+        server = server.replace("location / {", f"location {path}/ {{")
+        server = server.replace("proxy_pass http://voxrtc;", "proxy_pass http://voxrtc/;")
     for there, here in (
         ("127.0.0.1:7860", f"127.0.0.1:{behind}"),
         ("listen 443 ssl", f"listen 127.0.0.1:{front} ssl"),
@@ -94,8 +100,34 @@ def test_the_page_and_all_that_it_names_are_there(house: Open) -> None:
         assert page.status_code == 200
         assert f"http://{NAME}" not in page.text, "a page on https asks for nothing by http"
         assert f"https://{NAME}" in page.text
-        for path in set(re.findall(r'(?:src|href)="((?:\./|voxrtc/|assets/)[^"]+)"', page.text)):
-            assert browser.get(f"/{path.removeprefix('./')}").status_code == 200, path
+        for path in named(page.text):
+            assert browser.get(f"/{path}").status_code == 200, path
+
+
+def named(page: str) -> set[str]:
+    """Files that a page names by where they are from itself."""
+    found = {
+        path.removeprefix("./") for path in re.findall(r'(?:src|href)="((?:\./|voxrtc/|assets/)[^"]+)"', page.replace("\\", ""))
+    }
+    assert len(found) > 20
+    return found
+
+
+def test_under_a_path_of_a_site_nothing_is_asked_for_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADIO_ROOT_PATH", "/voice")
+    ours = Open(Rules(calls=1, starts=100, places=1, seconds=600))
+    mount_page(ours.app, [TONE_MODEL])
+    with serving(ours.app, proxies="127.0.0.1") as (_, port), nginx(tmp_path, port, "/voice") as front:
+        ours.url = f"https://127.0.0.1:{front}/voice"
+        with client(ours) as browser:
+            page = browser.get("/")
+            assert f'"root":"https://{NAME}/voice"' in page.text.replace("\\", "")
+            assert not re.search(r'(?:src|href)="/(?!/|manifest.json)', page.text), (
+                "but for Gradio's manifest, which nobody needs"
+            )
+            for path in {*named(page.text), "config", "gradio_api/info", "v1/voxrtc/ice"}:
+                assert browser.get(f"/{path}").status_code == 200, path
+            assert browser.post(PATH, **OFFER).status_code == 201  # type: ignore[arg-type]
 
 
 def test_a_call_has_its_own_address_and_place(house: Open) -> None:

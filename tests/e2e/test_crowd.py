@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.e2e.desk import PATIENCE, Desk, open_window
+from voxrtc.api.stats import mark
 
 Told = dict[str, Any]
 CROWD, STATS = "/v1/voxrtc/crowd", "/v1/voxrtc/stats"
@@ -74,13 +75,15 @@ def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, ser
         await_words(seen, "crowd-now", "hearing sound")
         assert seen.locator("[name=crowd-size]").input_value() == "8"
     await_server(page, server, lambda crowd: crowd["figures"]["playout"]["started"] >= 8)
-    await_words(page, "facts-playout", "with 8 listeners")
+    await_words(page, "facts-playout", "8 listeners")
     page.locator("[name=crowd-policy][value=fifo]").check(force=True)
     witness.wait_for_function("document.querySelector('[name=crowd-policy][value=fifo]').checked")
     await_server(page, server, lambda crowd: crowd["policy"] == "fifo" and crowd["figures"]["fifo"]["started"])
     stats = server.get("/v1/voxrtc/stats").json()["engines"]["lark"]
     assert stats["policy"] == "fifo" and stats["failed"] == 0
-    desk.speak("A person speaks in the crowd.")
+    assert page.evaluate("import('/voxrtc/js/mark.js').then(({ mark }) => mark('resp_0f3a'))") == mark("resp_0f3a")
+    desk.speak("A person speaks in the crowd, and is seen there, as long as the engine has something to do for them.")
+    page.wait_for_function("document.querySelector('[data-part=crowd-bars]').dataset.you === 'true'")
     desk.await_sound()
     slide(page, "crowd-size", 0)
     for seen in (page, witness):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import soundfile
 import yaml
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Locator, Page
 
 from tests.e2e.conftest import ROOT, running
 from tests.e2e.desk import Desk, open_window
@@ -24,7 +24,7 @@ from tests.fake_hub import Hub, serving
 from tests.speechlm.families import write_orpheus
 from tests.tiny import GOLDEN, write
 from voxrtc.cards import read_card
-from voxrtc.suggestion import GPU
+from voxrtc.machine import GPU
 
 
 def write_pocket(folder: Path) -> Path:
@@ -56,6 +56,7 @@ def card(family: Family) -> dict[str, Any]:
     card = yaml.safe_load((ROOT / "models" / f"{family.card}.yaml").read_text())
     card["sources"][0]["files"] += family.more
     card["voices"] = list(family.voices) or card["voices"]
+    card["needs"] = {"memory": 0.1, "stream": 0.01, "compute": 1}
     return card
 
 
@@ -77,6 +78,9 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stock]:
     folder = tmp_path_factory.mktemp("stock")
     published, models = folder / "published", folder / "models"
     models.mkdir()
+    giant = {**yaml.safe_load((ROOT / "models" / "csm.yaml").read_text()), "name": "giant", "title": "Giant", "path": "giant"}
+    giant["needs"] = {"memory": 90_000, "stream": 1, "compute": 1}
+    (models / "giant.yaml").write_text(yaml.safe_dump(giant))
     lark = (ROOT / "models" / "lark.yaml").read_text().replace("path: lark", f"path: {ROOT / 'models' / 'lark'}")
     (models / "lark.yaml").write_text(lark)
     hub = Hub(gate=threading.Event())
@@ -98,26 +102,56 @@ def publish(family: Family, published: Path, models: Path, hub: Hub) -> None:
         hub.add(source.repo, tiny.place(source), revision=source.revision)
 
 
-def test_terms_that_were_not_accepted_are_told_and_loading_can_be_cancelled(browser: Browser, stock: Stock) -> None:
+def on_card(page: Page, name: str) -> Locator:
+    return page.locator(f".vx-model[data-model={name}]")
+
+
+def await_state(page: Page, name: str, state: str) -> None:
+    """Until the model's card says so."""
+    page.wait_for_function(
+        "([name, state]) => document.querySelector(`.vx-model[data-model=${name}]`)?.dataset.state === state", arg=[name, state]
+    )
+
+
+def test_terms_that_were_not_accepted_are_told_and_loading_is_seen_and_cancelled_by_all(browser: Browser, stock: Stock) -> None:
     stock.gate.clear()
     repo = stock.hub.repos["canopylabs/orpheus-3b-0.1-ft"]
     repo.gated = True
     desk = Desk(open_window(browser, viewport={"width": 390, "height": 844}), str(stock.server.base_url))
-    page, shelf = desk.page, desk.page.locator(".vx-chosen")
-    page.get_by_label("Model").select_option("orpheus")
-    shelf.get_by_role("link", name="terms to accept").wait_for()
-    shelf.get_by_role("button", name="Download and load").click()
-    page.wait_for_function("document.querySelector('.vx-chosen').dataset.state === 'failed'")
-    assert "hf auth login" in shelf.inner_text() and "https://huggingface.co/canopylabs" in shelf.inner_text()
+    page, card = desk.page, on_card(desk.page, "orpheus")
+    card.get_by_role("link", name="terms to accept").wait_for()
+    card.get_by_role("button", name="Download and load").click()
+    await_state(page, "orpheus", "failed")
+    assert "hf auth login" in card.inner_text() and "https://huggingface.co/canopylabs" in card.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
     repo.gated = False
-    shelf.get_by_role("button", name="Try again").click()
-    wait_for_bar(page, "bar => bar.value > 0")
-    shelf.get_by_role("button", name="Cancel").click()
-    page.wait_for_function("document.querySelector('.vx-chosen').dataset.state === 'unloaded'")
-    page.get_by_label("Model").select_option("lark")
+    card.get_by_role("button", name="Try again").click()
+    wait_for_bar(page, "orpheus", "bar => bar.value > 0 && bar.value < bar.max")
+    other = Desk(open_window(browser), str(stock.server.base_url)).page
+    for window in (page, other):
+        if window is page:
+            desk.open()  # loaded anew
+        wait_for_bar(window, "orpheus", "bar => bar.value > 0 && bar.value < bar.max")
+        assert "Downloading … " in on_card(window, "orpheus").inner_text() and "MB" in on_card(window, "orpheus").inner_text()
+    on_card(other, "orpheus").get_by_role("button", name="Cancel").click()
+    for window in (other, page):
+        await_state(window, "orpheus", "unloaded")
+    other.context.close()
+    page.get_by_label("Model", exact=True).select_option("lark")
     desk.hear("Good morning.")
+    page.context.close()
+
+
+def test_what_does_not_fit_says_how_much_lacks_and_is_refused(browser: Browser, stock: Stock) -> None:
+    page = Desk(open_window(browser), str(stock.server.base_url)).page
+    card = on_card(page, "giant")
+    page.wait_for_function("document.querySelector('.vx-model[data-model=giant]')?.dataset.verdict === 'too big'")
+    assert "GB more" in card.inner_text() and "Text to speech" in card.inner_text() and "4\u00a0voices" in card.inner_text()
+    card.get_by_role("button", name="Download and load").click()
+    page.wait_for_function("document.querySelector('.vx-model[data-model=giant] .vx-why').textContent.includes('needs about')")
+    assert card.get_attribute("data-state") == "unloaded"
+    assert on_card(page, "lark").get_attribute("data-state") == "ready", "nothing went in vain"
     page.context.close()
 
 
@@ -134,12 +168,12 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, stock: Sto
         assert f"{title} suits this computer" in suggestion.inner_text()
         suggestion.get_by_role("button").click()
     else:
-        page.get_by_label("Model").select_option(name)
+        page.get_by_label("Model", exact=True).select_option(name)
         page.wait_for_function("document.querySelector('[name=speak]').disabled")
         shelf.get_by_role("button", name="Download and load").click()
-    wait_for_bar(page, "bar => bar.max > 1 && bar.value > 0 && bar.value < bar.max")
+    wait_for_bar(page, name, "bar => bar.max > 1 && bar.value > 0 && bar.value < bar.max")
     assert "Downloading … " in shelf.inner_text() and "MB" in shelf.inner_text()
-    assert page.get_by_label("Model").input_value() == name
+    assert page.get_by_label("Model", exact=True).input_value() == name
     assert f"{title} is being loaded" in page.locator("[data-part=state]").inner_text()
     stock.gate.set()
     page.wait_for_function("document.querySelector('.vx-chosen').dataset.state === 'ready'", timeout=180_000)
@@ -147,12 +181,49 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, stock: Sto
     sound, rate = desk.hear("Yes.")
     check_heard(sound, rate, server, family)
     check_spoken(server, family)
+    if name == "pocket":
+        check_compared(desk)
     unload(desk, name)
     page.context.close()
 
 
-def wait_for_bar(page: Any, holds: str) -> None:
-    page.wait_for_function(f"({holds})(document.querySelector('.vx-loading progress'))")
+def wait_for_bar(page: Page, name: str, holds: str) -> None:
+    page.wait_for_function(f"bar => bar && ({holds})(bar)", arg=on_card(page, name).locator("progress").element_handle())
+
+
+def check_compared(desk: Desk) -> None:
+    """The same sentence by Lark and by the new model: one after the other, with where the time of each went."""
+    page, group = desk.page, desk.page.get_by_role("group", name="Compare")
+    group.get_by_label("First model").select_option("lark")
+    group.get_by_label("Second model").select_option("lark")
+    page.evaluate("recorder.take()")
+    go = page.locator("[name=compare]")
+    go.click()
+    assert "Both are the same" in group.get_by_role("alert").inner_text()
+    group.get_by_label("Second model").select_option("giant")
+    go.click()
+    assert "Giant can be compared when it is loaded" in group.get_by_role("alert").inner_text()
+
+    group.get_by_label("Second model").select_option("pocket")
+    group.get_by_label("Sentence").fill("Yes.")
+    go.click()
+    page.wait_for_function("voxrtc.sides.length === 2 && voxrtc.sides.every(({ state }) => state === 'done')")
+    lark, pocket = page.evaluate("voxrtc.sides")
+    assert lark["asked"] < lark["heard"] < lark["ended"] < pocket["asked"] < pocket["heard"] < pocket["ended"]
+    for side, figures in (("a", lark), ("b", pocket)):
+        assert figures["journey"]["total"] == pytest.approx(figures["heard"] - figures["asked"])
+        assert f"{figures['journey']['total']:.0f}" in page.locator(f"[data-part=ttfa-{side}]").inner_text().replace(",", "")
+        assert page.locator(f"[data-part=stages-{side}] .vx-stage-chunk .vx-ms").inner_text() != "–"
+    assert lark["journey"]["stages"][0]["ms"] < 50, "connecting is nobody's doing"
+    assert page.locator("[data-part=when] li").count() == 2 and "ms sooner" in page.locator("[data-part=verdict]").inner_text()
+
+    page.get_by_label("Sentence").fill("This sentence is long enough to be stopped before it comes to its end.")
+    go.click()
+    page.wait_for_function("voxrtc.sides[0].state === 'heard'")
+    go.click()  # now it says Stop
+    page.wait_for_function("voxrtc.sides[0].state === 'cut' && voxrtc.sides[1].state === 'waiting' && voxrtc.state === 'ready'")
+    assert go.inner_text() == "Compare"
+    desk.take()
 
 
 def frames(server: httpx.Client, family: Family) -> int:
@@ -187,6 +258,6 @@ def unload(desk: Desk, name: str) -> None:
     shelf.get_by_role("button", name="Unload").click()
     page.wait_for_function("document.querySelector('.vx-chosen').dataset.state === 'unloaded'")
     assert shelf.get_by_role("button", name="Load", exact=True).is_visible(), "its files are here now"
-    page.get_by_label("Model").select_option("lark")
+    page.get_by_label("Model", exact=True).select_option("lark")
     desk.hear("Good morning.")
-    assert page.get_by_label("Model").locator("option:checked").inner_text() == "Lark"
+    assert page.get_by_label("Model", exact=True).locator("option:checked").inner_text() == "Lark"

@@ -22,8 +22,8 @@ from tests.speechlm.families import GOLDEN
 from voxrtc.cards import Card, read_card
 from voxrtc.engine import loading
 from voxrtc.engine.client import StreamFailed
-from voxrtc.engine.fleet import Fleet, InUse
-from voxrtc.engine.loading import Report
+from voxrtc.engine.fleet import Fleet, InUse, NotLoading
+from voxrtc.engine.loading import Rate, Report
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.messages.engine import Chunk, Generate, Playout, Progress
 from voxrtc.processes import EngineProcesses
@@ -114,11 +114,15 @@ async def test_a_model_comes_and_goes_while_another_speaks(tmp_path: Path) -> No
         )  # before its socket is there, and after
         assert (await it.settled("tiny")).state == "ready"
         assert [model.name for model in fleet.known] == [model.name for model in await fleet.models()] == ["lark", "tiny"]
+        began = time.monotonic()
         sound = [chunk async for chunk in fleet.generate(by_tiny()) if isinstance(chunk, Chunk)]
         assert sound and sum(len(chunk.pcm) for chunk in sound) % (2 * 1920) == 0
+        use = await fleet.use("tiny")
+        assert use.live == 0 and use.memory > 0.2 and began < use.last < time.monotonic()
 
         listener = fleet.generate(by_tiny(TEXT * 20))
         await anext(listener)
+        assert (await fleet.use("tiny")).live == 1
         with pytest.raises(InUse, match="a listener"):
             await fleet.unload("tiny")
         assert set(await fleet.stats()) == {"lark", "tiny"}
@@ -202,8 +206,11 @@ async def test_a_model_is_fetched_with_progress_and_can_be_given_up(tmp_path: Pa
             early = await refused(it.fleet, by_tiny())
             assert early.code == "model_loading" and "downloading" in str(early) and early.retry_after
             pid = it.pid("tiny")
-            await it.fleet.unload("tiny")
+            assert (await it.fleet.use("tiny")).memory > 0.01
+            await it.fleet.give_up("tiny")
             assert gone(pid) and it.fleet.states()["tiny"].state == "unloaded"
+            with pytest.raises(NotLoading, match="it is not loaded"):
+                await it.fleet.give_up("tiny")
 
             hub.gate.set()  # type: ignore[union-attr]
             hub.asked.clear()
@@ -212,6 +219,8 @@ async def test_a_model_is_fetched_with_progress_and_can_be_given_up(tmp_path: Pa
             name, span = hub.downloads[0]
             assert span != "bytes=0-", f"{name} began anew"
             assert [chunk async for chunk in it.fleet.generate(by_tiny())]
+            with pytest.raises(NotLoading, match="it is ready"):
+                await it.fleet.give_up("tiny")
 
 
 async def reached(fleet: Fleet, holds: object) -> Progress:
@@ -279,9 +288,21 @@ def test_progress_is_told_often_and_logged_now_and_then(caplog: pytest.LogCaptur
         for step in range(1001):
             now = step * 0.01
             report.downloaded(step * 1_000_000, 1_000_000_000)
+    assert all(progress.rate == pytest.approx(1e8) for progress in told[1:])
     assert 45 <= len(told) <= 55 and told[-1].done == told[-1].total == 1_000_000_000
     assert [record.message for record in caplog.records] == [
         "tiny: downloading, 0 of 1000 MB",
         "tiny: downloading, 500 of 1000 MB",
         "tiny: downloading, 1000 of 1000 MB",
     ]
+
+
+def test_the_rate_of_a_download_follows_what_comes() -> None:
+    now = 0.0
+    rate = Rate(clock=lambda: now)
+    assert rate.arrived(500) == 0, "what was there before has not come now"
+    told = []
+    for second in range(1, 21):
+        now = float(second)
+        told.append(rate.arrived(500 + 1000 * min(second, 10)))
+    assert told[:10] == [1000.0] * 10 and told[10] < 700 and 0 < told[-1] < 20

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -27,10 +25,10 @@ def test_what_was_asked_for_is_filled_with_pages_but_not_with_more_than_all_can_
 def test_a_cpu_by_itself_takes_half_of_what_all_could_use_and_at_most_a_share_of_what_is_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "_free_on_host", lambda: 1 * GB)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1 * GB)
     assert pages_for(Toy(), 4, 16, 0) == 4 * LONGEST // 2 == half_of_the_longest(Toy.cache, 4, 16)
     assert pages_for(Toy(), 1, 16, 0) == LONGEST, "one stream has all it may need"
-    monkeypatch.setattr(memory, "_free_on_host", lambda: 24 * PAGE)
+    monkeypatch.setattr(memory, "free_memory", lambda: 24 * PAGE)
     assert pages_for(Toy(), 4, 16, 0) == 12
 
 
@@ -45,13 +43,6 @@ def test_a_gpu_by_itself_takes_what_all_can_use_or_its_share(monkeypatch: pytest
 
 @pytest.mark.parametrize(("gigabytes", "hint"), [(7 * PAGE / GB, "VOXRTC_KV_MEMORY"), (0, "smaller model")])
 def test_where_not_one_stream_fits_it_says_so(gigabytes: float, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_free_on_host", lambda: 15 * PAGE)
+    monkeypatch.setattr(memory, "free_memory", lambda: 15 * PAGE)
     with pytest.raises(TooLittleMemory, match=hint):
         pages_for(Toy(), 4, 16, gigabytes)
-
-
-def test_free_memory_is_what_the_system_says(tmp_path: Path) -> None:
-    said = tmp_path / "meminfo"
-    said.write_text("MemTotal:  9 kB\nMemFree:  1 kB\nMemAvailable:   7 kB\n")
-    assert memory._free_on_host(said) == 7 * 1024
-    assert memory._free_on_host(tmp_path / "none") > GB / 10

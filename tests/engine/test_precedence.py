@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.test_engine import RANDOM, alone
 from tests.engine.test_scheduler import MACHINE, VIEW, all_policies, snapshots
 from tests.engine.toy import Bench
-from voxrtc.engine.precedence import SHORT, listeners_first
+from voxrtc.engine.precedence import listeners_first, short
 from voxrtc.engine.scheduler import POLICIES, Policy, StreamView, fifo
 from voxrtc.messages.engine import Chunk, Ended, Failed, Generate, GetStats, Playout, SetPolicy
 
@@ -48,7 +48,9 @@ def test_a_listener_in_need_is_planned_for_as_if_alone(
     background = {view.id for view in streams if view.background}
     alone = policy(10.0, listeners, replace(machine, slots=MACHINE.slots - sum(v.admitted and v.background for v in streams)))
     assert replace(plan, dismiss=(), paused=False) == alone
-    assert set(plan.dismiss) <= background and any(view.slack is None or view.slack < SHORT for view in listeners)
+    assert set(plan.dismiss) <= background and any(
+        view.slack is None or view.slack < short(streams, machine) for view in listeners
+    )
     assert not plan.idle
 
 
@@ -68,7 +70,7 @@ def test_the_latest_background_streams_leave_for_those_who_find_no_place() -> No
 def test_who_waits_for_text_or_has_sound_enough_pauses_nobody() -> None:
     crowd = replace(VIEW, id="b", slack=1.0, background=True)
     for calm in (
-        dict(slack=SHORT),
+        dict(slack=0.3),
         dict(slack=0.1, starved=True),
         dict(slack=0.1, complete=True),
         dict(slack=9.0, admitted=False),

@@ -73,12 +73,30 @@ def tokens(mel: torch.Tensor, keep: Path) -> torch.Tensor:
     model = filled(S3TokenizerV2("v2", ModelConfig(n_audio_state=64, n_audio_head=1, n_audio_layer=1)))
     length = torch.tensor([mel.shape[2]], dtype=torch.int32)
     codes, _ = model.quantize(mel, length)
-    model.encoder.freqs_cis = torch.view_as_real(model.encoder.freqs_cis[:64])
-    with mock.patch("torch.view_as_real", torch.clone):
+    model.encoder.freqs_cis = Angles()
+    with mock.patch("torch.view_as_real", Angles.pairs):
         save(
             Encoded(model), (mel, length), keep / "speech_tokenizer_v2.onnx", {"feats": {2: "T"}, "feats_length": {}}, "indices"
         )
     return codes[0].int()
+
+
+class Angles:
+    """S3's rotary angles, computed for as many positions as there are: a table of them would be most of the file."""
+
+    def to(self, device: torch.device) -> Angles:
+        return self
+
+    def __getitem__(self, span: slice) -> torch.Tensor:
+        """[n, 64, 2], cosines and sines."""
+        rates = 10_000 ** -(torch.arange(32) / 32)
+        angles = (torch.arange(span.stop)[:, None] * rates).repeat(1, 2)
+        return torch.stack((angles.cos(), angles.sin()), -1)
+
+    @staticmethod
+    def pairs(x: torch.Tensor | Angles) -> torch.Tensor:
+        """In place of `torch.view_as_real`; of all angles the encoder makes nothing."""
+        return x[:1] if isinstance(x, Angles) else x
 
 
 class Encoded(torch.nn.Module):

@@ -11,18 +11,19 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
+from aiortc.rtp import RtpPacket
 
 from tests.rtc.browser import PATIENCE, Browser
 from tests.rtc.sounds import audible, peak_hertz, tone
 from tests.rtc.test_playout import Told
 from voxrtc.rtc import ice
 from voxrtc.rtc.ice import DATA_BYTES, configuration
-from voxrtc.rtc.microphone import BLOCK_SECONDS, RATE
+from voxrtc.rtc.microphone import BLOCK_SECONDS, RATE, tap
 from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import UNSENT_MESSAGES, Liveness, Peer, warm_up
 from voxrtc.rtc.playout import Clock
+from voxrtc.rtc.sound import FRAME, Samples
 from voxrtc.rtc.sound import RATE as OUT_RATE
-from voxrtc.rtc.sound import Samples
 from voxrtc.rtc.track import PlayoutTrack
 
 
@@ -316,3 +317,19 @@ async def test_warming_up_leaves_nothing_behind() -> None:
     await warm_up(configuration(""))
     await asyncio.sleep(0.05)
     assert len(asyncio.all_tasks()) == before
+
+
+async def test_a_packet_is_known_by_its_timestamp() -> None:
+    """Of all that went out, a page names what it heard last; also when the track has gone on elsewhere."""
+    async with call() as (peer, ear, browser):
+        came: list[RtpPacket] = []
+        tap(browser.connection.getTransceivers()[0].receiver, came.append)
+        await speak(ear, 0.4)
+        await asyncio.wait_for(ear.played.wait(), PATIENCE)
+        peer.detach()
+        ear.track.detach()
+        await asyncio.sleep(0.05)
+        last = came[-1].timestamp
+        assert peer.number(last) == ear.track.last
+        assert [peer.number(last - behind * FRAME) for behind in range(10)] == [ear.track.last - behind for behind in range(10)]
+        assert peer.number((last + 5 * FRAME) % (1 << 32)) is None, "that did not go out"

@@ -9,11 +9,13 @@ import hmac
 import json
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
 import pytest
+from fastapi import FastAPI, Header
 
+from tests.serving import serving
 from voxrtc.messages import encode
 from voxrtc.messages.media import IceServer, Offer
 from voxrtc.rtc import ice, turn
@@ -217,6 +219,27 @@ async def test_nothing_secret_is_in_any_log_or_repr(caplog: pytest.LogCaptureFix
     assert KEY not in caplog.text
     assert PASSWORD not in caplog.text
     assert PASSWORD.encode() in encode(offer), "the media process gets it"
+
+
+async def test_nor_in_what_the_http_library_says(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over a real connection, which it tells of step by step."""
+    service, keys = FastAPI(), []
+
+    @service.post("/{key}")
+    async def generate(key: str, authorization: Annotated[str, Header()]) -> dict[str, object]:
+        keys.append(authorization)
+        return CLOUDFLARES
+
+    caplog.set_level(logging.DEBUG)
+    with serving(service) as (host, port):
+        monkeypatch.setattr(turn, "CLOUDFLARE", f"http://{host}:{port}/{{key}}")
+        ours = Relays(provider("cloudflare", "our-id", KEY))
+        assert len(await ours.servers()) == 2
+        await ours.close()
+    assert keys == [f"Bearer {KEY}"]
+    assert "httpcore" in {record.name.partition(".")[0] for record in caplog.records}
+    assert KEY not in caplog.text
+    assert PASSWORD not in caplog.text
 
 
 def test_an_answer_of_another_kind_is_an_error() -> None:

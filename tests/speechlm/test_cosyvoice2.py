@@ -19,7 +19,7 @@ from voxrtc.engine.sampling import SamplingTable
 from voxrtc.messages.engine import Chunk, Ended, Sampling
 from voxrtc.speechlm.base import Clip, InvalidRequest, Utterance
 from voxrtc.speechlm.codecs.features import kaldi_fbank, vocoder_mel, whisper_mel
-from voxrtc.speechlm.cosyvoice2.model import FRAMES, HEARD_TEXT, PROMPT, CosyVoice2
+from voxrtc.speechlm.cosyvoice2.model import FRAMES, HEARD_CODES, HEARD_TEXT, PROMPT, CosyVoice2
 from voxrtc.speechlm.cosyvoice2.prompt import Voice, rows_of
 from voxrtc.speechlm.cosyvoice2.sampling import choose
 from voxrtc.speechlm.layers.attention import DenseCausal
@@ -103,6 +103,12 @@ def test_a_voice_is_its_tokens_and_twice_as_many_frames(cosy: CosyVoice2, voice:
     assert len(voice.codes) == len(prompt.tokens) == 32 and len(prompt.mel) == 64
     assert voice.text == tuple(cosy.writer.ids("What I said."))
     assert voice.sound.position == 50, "its whole block is made once for all"
+
+
+def test_of_a_long_recording_the_flow_hears_the_end(cosy: CosyVoice2) -> None:
+    voice = cosy.clone(Clip(recording(24_000).repeat(9), "What I said."))
+    assert len(voice.codes) > HEARD_CODES and voice.sound.prompt.tokens.tolist() == list(voice.codes[-HEARD_CODES:])
+    assert voice.sound.position == 2 * (HEARD_CODES - 25), "its last block waits for the first words"
 
 
 def test_recordings_that_make_no_voice_are_refused(cosy: CosyVoice2) -> None:

@@ -66,7 +66,7 @@ def test_its_frames_are_the_oracles(folder: Path, chunks: list[int]) -> None:
     assert (frames - expected).norm() <= 1e-5 * expected.norm(), "1e-3 is promised"
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.lists(st.integers(0, 60), min_size=1, max_size=3)), min_size=2, max_size=4))
 def test_streams_do_not_disturb_each_other(flow: TokenFlow, streams: list[tuple[int, list[int]]]) -> None:
     """Of different voices, that bring different numbers of tokens."""

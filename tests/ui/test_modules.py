@@ -19,6 +19,7 @@ def test_modules(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"type": "module"}')
     shutil.copytree(STATIC / "js", tmp_path / "js")
     shutil.copytree(TESTS, tmp_path / "tests")
-    done = subprocess.run(["node", "--test", "tests/"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    files = [f"tests/{path.name}" for path in TESTS.glob("*.test.js")]
+    done = subprocess.run(["node", "--test", *files], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout
     assert "# pass" in done.stdout and "# tests 0" not in done.stdout

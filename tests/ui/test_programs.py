@@ -110,6 +110,13 @@ def test_a_job_that_is_cancelled_is_spoken_no_further(client: Client, served: Se
     served.until(lambda: len(served.asked(Cancel)) > before)
 
 
+def test_callers_do_not_wait_for_each_other(client: Client, served: Served) -> None:
+    jobs = [client.submit(f"{LONG} {number}", api_name="/speak") for number in range(3)]
+    served.until(lambda: sum(not task.done() for task in list(served.tone.tasks.values())) == len(jobs))
+    for job in jobs:
+        job.cancel()
+
+
 def test_a_client_that_dies_is_noticed(served: Served) -> None:
     before, text = len(served.asked(Cancel)), f"{LONG} dies"
     code = f"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from fastapi import FastAPI
@@ -12,23 +12,23 @@ from voxrtc.api import errors, health, ice, live, loading, models, queue, realti
 from voxrtc.api.feed import Feed, Source
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.public import Bounds
-from voxrtc.cards import Card
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
+from voxrtc.engine.keeper import Keeper
 
 
 def build_app(
     engines: Fleet,
     media: MediaClient,
-    cards: Sequence[Card] = (),
+    keeper: Keeper | None = None,
     suggested: Callable[[], str] = lambda: "",
     hosting: Hosting | None = None,
     crowd: Crowd | None = None,
 ) -> FastAPI:
     """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
 
-    `cards` are what `engines` can load; `suggested` names the one that a person is pointed to, if any. `hosting` is
+    `keeper` loads models, where that can be done; `suggested` names the one that a person is pointed to, if any. `hosting` is
     how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
     server is to stop.
     """
@@ -36,8 +36,6 @@ def build_app(
     errors.install(app)
     for routes in (speech, models, health):
         app.include_router(routes.router(engines))
-    shelf = loading.Shelf(engines, cards, suggested)
-    app.include_router(loading.router(engines, shelf))
     hosting = hosting or Hosting()
     app.include_router(ice.router(hosting.relays, hosting.relayed))
     app.include_router(realtime.router(media, hosting))
@@ -49,11 +47,11 @@ def build_app(
     app.include_router(stats.router(engines, media))
     crowd = crowd or Crowd(engines, most=0)
     app.include_router(crowds.router(crowd))
-    sources = {
-        "stats": Source(partial(stats.live_stats, engines, media)),
-        "models": Source(shelf.shown, every=2),
-        "crowd": Source(crowds.looked_at(crowd)),
-    }
+    sources = {"stats": Source(partial(stats.live_stats, engines, media)), "crowd": Source(crowds.looked_at(crowd))}
+    if keeper:
+        shelf = loading.Shelf(engines, keeper, suggested, public=hosting.public is not None)
+        app.include_router(loading.router(shelf))
+        sources["models"] = Source(shelf.shown, every=2)
     app.state.feed = Feed(sources)
     app.include_router(live.router(app.state.feed))
     return app

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,44 +11,55 @@ from fastapi import APIRouter, Depends, Request
 from voxrtc.api.errors import ApiError
 from voxrtc.api.origin import foreign
 from voxrtc.cards import Card
-from voxrtc.engine.fleet import Fleet, InUse
+from voxrtc.engine.fleet import Fleet, InUse, NotLoading
+from voxrtc.engine.keeper import Keeper
+from voxrtc.engine.room import NoRoom
 
 
 class Shelf:
-    """The cards of the engines' models, and how far each is."""
+    """The cards of the models that `keeper` loads into `engines`, and how far each is.
 
-    def __init__(self, engines: Fleet, cards: Sequence[Card], suggested: Callable[[], str]) -> None:
-        self._engines, self._suggested = engines, suggested
-        self._cards = {card.info.name: card for card in cards}
+    On a `public` host, which strangers share, nobody ends what another may be waiting for.
+    """
+
+    def __init__(self, engines: Fleet, keeper: Keeper, suggested: Callable[[], str], public: bool = False) -> None:
+        self.engines, self.keeper, self.public = engines, keeper, public
+        self._suggested = suggested
 
     async def shown(self) -> dict[str, Any]:
-        """All models."""
-        return {"models": [self.show(card) for card in self._cards.values()]}
+        """All models, and the machine that they are to run on."""
+        machine = self.keeper.machine
+        about = {"words": machine.words, "gpu": bool(machine.gpu), "room": round(self.keeper.room, 1), "shared": self.public}
+        return {"models": [self.show(card) for card in self.keeper.cards.values()], "machine": about}
 
     def show(self, card: Card) -> dict[str, Any]:
         """One model."""
         name = card.info.name
-        progress = msgspec.to_builtins(self._engines.states()[name])
+        progress = msgspec.to_builtins(self.engines.states()[name])
         return {
             **msgspec.to_builtins(card.info),
-            "default": name == self._engines.default,
+            "default": name == self.engines.default,
             "suggested": name == self._suggested(),
             "here": not card.missing(),
             "sources": [{"repo": s.repo, "licence": s.licence, "link": s.link, "gated": s.gated} for s in card.sources],
             "needs": msgspec.to_builtins(card.needs),
-            **{field: progress[field] for field in ("state", "stage", "done", "total", "message")},
+            "download": round(card.download * 1e9),
+            "holds": round(self.keeper.held.get(name, 0), 2),
+            "fit": msgspec.to_builtins(self.keeper.fit(name)),
+            **{field: progress[field] for field in ("state", "stage", "done", "total", "rate", "message")},
         }
 
     def find(self, name: str) -> Card:
         """Raises `ApiError` 404."""
-        if name not in self._cards:
-            there = ", ".join(self._cards)
+        cards = self.keeper.cards
+        if name not in cards:
+            there = ", ".join(cards)
             raise ApiError(404, "model_not_found", f"No model “{name}” has a card here. There are: {there}.", "name")
-        return self._cards[name]
+        return cards[name]
 
 
-def router(engines: Fleet, shelf: Shelf) -> APIRouter:
-    """The routes over the engines; `shelf` has the cards of their models."""
+def router(shelf: Shelf) -> APIRouter:
+    """The routes over a shelf."""
     routes = APIRouter(prefix="/v1/voxrtc/models", tags=["models"])
 
     @routes.get("")
@@ -58,19 +69,39 @@ def router(engines: Fleet, shelf: Shelf) -> APIRouter:
     @routes.post("/{name}/load", status_code=202, dependencies=[Depends(of_our_own_page)])
     async def load(name: str) -> dict[str, Any]:
         card = shelf.find(name)
-        await engines.load(name)
+        try:
+            await shelf.keeper.load(name)
+        except NoRoom as short:
+            raise ApiError(409, "no_room", str(short), "name") from short
+        return shelf.show(card)
+
+    @routes.post("/{name}/cancel", dependencies=[Depends(of_our_own_page)])
+    async def cancel(name: str) -> dict[str, Any]:
+        card = shelf.find(name)
+        _refuse_in_public(shelf)
+        try:
+            await shelf.engines.give_up(name)
+        except NotLoading as over:
+            raise ApiError(409, "not_loading", str(over), "name") from over
         return shelf.show(card)
 
     @routes.post("/{name}/unload", dependencies=[Depends(of_our_own_page)])
     async def unload(name: str) -> dict[str, Any]:
         card = shelf.find(name)
+        _refuse_in_public(shelf)
         try:
-            await engines.unload(name)
+            await shelf.engines.unload(name)
         except InUse as used:
             raise ApiError(409, "model_in_use", str(used), "name") from used
         return shelf.show(card)
 
     return routes
+
+
+def _refuse_in_public(shelf: Shelf) -> None:
+    """Raises `ApiError` 403."""
+    if shelf.public:
+        raise ApiError(403, "shared_server", "Others use this server, too. What is not used makes room by itself.", "name")
 
 
 def of_our_own_page(request: Request) -> None:

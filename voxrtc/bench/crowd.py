@@ -62,6 +62,7 @@ class Run:
     crowd: Figures
     waiting: float  # virtual listeners without sound yet, on the average
     people: list[Hearing]
+    paused: float  # share of the time in which the crowd stood for people
     others_cpu: float  # cores that something else kept busy
 
     def report(self) -> dict[str, Any]:
@@ -72,6 +73,7 @@ class Run:
             **{field: getattr(self.crowd, field) for field in self.crowd.__struct_fields__},
             "viable": 1 - self.crowd.dry / max(1, self.crowd.started),
             "waiting": round(self.waiting, 1),
+            "paused": self.paused,
             "people": len(ttfa),
             "people_dry": sum(hearing.player.stalled for hearing in self.people),
             "people_p50_ttfa": quantile(ttfa, 0.5),
@@ -97,18 +99,19 @@ async def turn(server: Server, policy: PolicyName, listeners: int, seconds: floa
     crowd = Crowd(Alone(server.client), listeners, rng=random.Random(seed))
     crowd.plan_by(policy)
     heard: list[Hearing] = []
-    before, began = await server.usage(), time.monotonic()
+    before, paused, began = await server.usage(), (await server.client.stats()).paused, time.monotonic()
     crowd.resize(listeners)
     asking = asyncio.create_task(people(server.client, heard))
     await asyncio.sleep(seconds)
     state, after, took = crowd.look(), await server.usage(), time.monotonic() - began
+    paused = (await server.client.stats()).paused - paused
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     await crowd.close()
     await rest(server.client)
     line = state.line[len(state.line) // 3 :]
     waiting = sum(point.waiting for point in line) / max(1, len(line))
-    return Run(policy, state.figures[policy], waiting, heard, (after.others - before.others) / took)
+    return Run(policy, state.figures[policy], waiting, heard, paused / took, (after.others - before.others) / took)
 
 
 async def compare(options: argparse.Namespace) -> list[Run]:
@@ -131,6 +134,7 @@ COLUMNS = (
     ("TTFA p50", "p50_ttfa", "{:.2f}", 1),
     ("p90 s", "p90_ttfa", "{:.2f}", 1),
     ("waiting", "waiting", "{:.1f}", 1),
+    ("paused %", "paused", "{:.1f}", 100),
     ("people", "people", "{:.0f}", 1),
     ("dry", "people_dry", "{:.0f}", 1),
     ("TTFA p50", "people_p50_ttfa", "{:.2f}", 1),

@@ -94,6 +94,9 @@ class SentTrack:
     def remind(self, stream: str, seconds: float) -> None:
         """Nobody is told how far an estimate has come."""
 
+    def lost(self, share: float) -> None:
+        """Nothing can be, on the way that events take."""
+
     def stop(self) -> None:
         self.flush()
 

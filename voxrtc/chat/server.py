@@ -120,6 +120,7 @@ class MediaServer:
             models=self._tally.spoke(),
             playing=[clock.stream for talk in connected if (clock := talk.track.clock)],
             networks=[talk.session.network for talk in connected if talk.session.network],
+            talking=sorted({talk.session.model for talk in self._all if not talk.session.background}),
         )
 
     async def _say(self, event: ClientEvent) -> bool:
@@ -185,7 +186,7 @@ class MediaServer:
 
     def _kept(self, token: str) -> Talk | None:
         talks = (talk for talk in self._all if isinstance(talk, Talk))
-        return next((talk for talk in talks if secrets.compare_digest(talk.token, token)), None)
+        return next((talk for talk in talks if secrets.compare_digest(talk.token.encode(), token.encode())), None)
 
     def _talk(self, request: Offer | Dig, wanted: SessionSettings, choice: Choice) -> Talk:
         guard = EchoGuard()

@@ -82,6 +82,11 @@ class Session:
             self.handle(event)
 
     @property
+    def model(self) -> str:
+        """What speaks next."""
+        return self._choice.model
+
+    @property
     def input_format(self) -> Format:
         """Of the sound in `input_audio_buffer.append`."""
         return self._appended.format
@@ -189,9 +194,11 @@ class Session:
                 self._appended.rest()
                 self._input.clear()
             case events.Ping():
-                self.tell("voxrtc.pong", id=event.id, t=event.t, server_time=1000 * time.monotonic())
+                self.tell("voxrtc.pong", id=event.id, t=event.t, server_time=1000 * time.monotonic(), packets=self.line.packets)
             case events.Measured(network=network):
                 self.network = network
+                if network.loss is not None:
+                    self.line.track.lost(network.loss)
             case events.Pong():
                 pass  # that it came in was its message
 

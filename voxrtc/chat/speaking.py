@@ -24,6 +24,9 @@ class Line(Protocol):
     @property
     def track(self) -> AnyTrack: ...
 
+    @property
+    def packets(self) -> int: ...  # of the microphone, that came; a client can tell from it whether it is heard
+
     paced: bool  # the track plays the sound; else the client does, and knows best how far it is
 
     def send(self, text: str) -> None: ...

@@ -26,6 +26,8 @@ class Carrier(Protocol):
 
     @property
     def state(self) -> str: ...
+    @property
+    def packets(self) -> int: ...
     def send(self, text: str) -> None: ...
     def attach(self, track: PlayoutTrack) -> None: ...
     def detach(self) -> None: ...
@@ -81,6 +83,11 @@ class Talk:
     @property
     def connected(self) -> bool:
         return self.seat is not None and self.seat.carrier.state == "connected"
+
+    @property
+    def packets(self) -> int:
+        """Of the microphone, that came over the present line."""
+        return self.seat.carrier.packets if self.seat else 0
 
     @property
     def fresh(self) -> bool:

@@ -8,6 +8,7 @@ usual speed of speech is expected. What is played is what was sent: a browser re
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 
 LETTERS = 15.0  # a second, of speech
@@ -22,8 +23,8 @@ class Voiced:
     def __init__(self) -> None:
         self.text = ""
         self.seconds = 0.0  # of sound made so far
-        self._halves: list[float] = []  # when half of each word is played, of those whose time is known
-        self._ends: list[int] = []  # where these end in the text
+        self._halves = array("d")  # when half of each word is played, of those whose time is known
+        self._ends = array("l")  # where these end in the text
         self._known = (0.0, 0)  # the second and the character up to which times are known
 
     def say(self, text: str) -> None:

@@ -18,6 +18,7 @@ from voxrtc.messages.engine import (
     Generate,
     GetModels,
     GetStats,
+    GetUse,
     ModelInfo,
     Models,
     Playout,
@@ -28,9 +29,10 @@ from voxrtc.messages.engine import (
     Stats,
     Unload,
     Unloaded,
+    Use,
 )
 
-Answer = Models | Stats | Unloaded
+Answer = Models | Stats | Unloaded | Use
 
 
 class StreamFailed(Exception):
@@ -76,6 +78,11 @@ class EngineClient:
         self._changed = asyncio.Event()  # set, and replaced, whenever `progress` changes
         self._policy: PolicyName | None = None  # wished for
         transport.connect(self._on_reply, self._on_lost)
+
+    @property
+    def state(self) -> str:
+        """The state of `progress`; empty while there is no engine."""
+        return self.progress.state if self.progress else ""
 
     async def generate(self, request: Generate) -> AsyncGenerator[Queued | Chunk, None]:
         """The stream's sound as it is made; before that its places in the queue, if it has to wait.
@@ -155,6 +162,12 @@ class EngineClient:
         assert isinstance(reply, Unloaded)
         return reply.live
 
+    async def use(self) -> Use:
+        """Who uses the engine, and what it holds. Raises `EngineLost`."""
+        reply = await self._ask(GetUse(call=next(self._numbers)))
+        assert isinstance(reply, Use)
+        return reply
+
     def forget(self) -> None:
         """The engine was ended for good: what its model was is of the past, though it could not say so itself."""
         self.info = None
@@ -176,8 +189,8 @@ class EngineClient:
         except EngineLost:
             pass  # a lost engine has no stream left to cancel or to pace; `_on_lost` tells the listeners
 
-    async def _ask(self, question: GetModels | GetStats | Unload) -> Answer:
-        if not isinstance(question, Unload) and (self.progress is None or self.progress.state != "ready"):
+    async def _ask(self, question: GetModels | GetStats | GetUse | Unload) -> Answer:
+        if isinstance(question, GetModels | GetStats) and (self.progress is None or self.progress.state != "ready"):
             words = self.progress.words if self.progress else "starting"
             raise EngineLost(f"The model is not ready ({words}).")  # nobody would answer
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -195,7 +208,7 @@ class EngineClient:
             self._moved(reply)
             if reply.state == "ready" and self._policy:
                 self._tell(SetPolicy(policy=self._policy))
-        elif isinstance(reply, Models | Stats | Unloaded):
+        elif isinstance(reply, Models | Stats | Unloaded | Use):
             if (future := self._questions.get(reply.call)) and not future.done():
                 future.set_result(reply)
         elif replies := self._streams.get(reply.stream):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Protocol, TypeVar
 
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed, Transport
-from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, PolicyName, Progress, Queued, Stats
+from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, PolicyName, Progress, Queued, Stats, Use
 
 TOLD_WITHIN = 2.0  # seconds that an engine may take to answer a question
 
@@ -18,8 +19,11 @@ T = TypeVar("T")
 class Processes(Protocol):
     """Who runs the engines' processes, by model."""
 
-    def start(self, model: str, worth_restarting: Callable[[], bool]) -> None:
-        """Run an engine for a model. It is restarted when it dies, as long as that is worth it."""
+    def start(self, model: str, worth_restarting: Callable[[], bool], cache: float) -> None:
+        """Run an engine for a model. It is restarted when it dies, as long as that is worth it.
+
+        Its streams' keys and values may take `cache` GB; 0: what is good and there.
+        """
 
     async def stop(self, model: str) -> None: ...
 
@@ -36,6 +40,13 @@ class InUse(Exception):
         streams = "a listener" if live == 1 else f"{live} listeners"
         super().__init__(f"“{model}” speaks to {streams}. Unload it when they have ended.")
         self.live = live
+
+
+class NotLoading(Exception):
+    """Loading that cannot be given up, since the model is not being loaded."""
+
+    def __init__(self, model: str, state: str) -> None:
+        super().__init__(f"“{model}” is not being loaded: it is {'ready' if state == 'ready' else 'not loaded'}.")
 
 
 class Fleet:
@@ -126,7 +137,15 @@ class Fleet:
 
     async def until_known(self) -> None:
         """Wait for a first model."""
-        waits = [asyncio.ensure_future(client.until(lambda: bool(self.known))) for client in self._clients.values()]
+        await self._any(lambda model, client: bool(self.known))
+
+    async def changed(self) -> None:
+        """Wait until any model is in another state."""
+        seen = {model: client.state for model, client in self._clients.items()}
+        await self._any(lambda model, client: client.state != seen[model])
+
+    async def _any(self, holds: Callable[[str, EngineClient], bool]) -> None:
+        waits = [asyncio.ensure_future(client.until(partial(holds, model, client))) for model, client in self._clients.items()]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -144,25 +163,42 @@ class Fleet:
         """How far each model is."""
         return {model: self._state(model) for model in self._clients}
 
-    async def load(self, model: str) -> None:
-        """Begin to load a model, also one that failed. Raises `KeyError` for an unknown one."""
+    async def use(self, model: str) -> Use:
+        """Who uses a model, and what it holds. Raises `EngineLost`, `TimeoutError`, and `KeyError` for an unknown one."""
+        return await asyncio.wait_for(self._clients[model].use(), TOLD_WITHIN)
+
+    async def load(self, model: str, cache: float = 0) -> None:
+        """Begin to load a model, also one that failed. Raises `KeyError` for an unknown one.
+
+        Its streams' keys and values may take `cache` GB; 0: what is good and there.
+        """
         assert self._processes is not None
         async with self._changing:
             if self._state(model).state == "failed":
                 await self._end(model)
             if not self._processes.runs(model):
                 client = self._clients[model]
-                self._processes.start(model, lambda: client.info is not None)  # what never was ready would die again
+                # what never was ready would die again
+                self._processes.start(model, lambda: client.info is not None, cache)
 
     async def unload(self, model: str) -> None:
         """End a model's process, wherever it is with it. Raises `InUse`, and `KeyError` for an unknown model."""
         assert self._processes is not None
-        client = self._clients[model]
         async with self._changing:
-            with contextlib.suppress(EngineLost, TimeoutError):  # what does not answer has no listener either
-                if live := await asyncio.wait_for(client.unload(), TOLD_WITHIN):
-                    raise InUse(model, live)
-            await self._end(model)
+            await self._unload(model)
+
+    async def give_up(self, model: str) -> None:
+        """End the loading of a model. What came of its download stays. Raises `NotLoading`, and `KeyError` as `load` does."""
+        async with self._changing:
+            if (state := self._state(model).state) != "loading":
+                raise NotLoading(model, state)
+            await self._unload(model)
+
+    async def _unload(self, model: str) -> None:
+        with contextlib.suppress(EngineLost, TimeoutError):  # what does not answer has no listener either
+            if live := await asyncio.wait_for(self._clients[model].unload(), TOLD_WITHIN):
+                raise InUse(model, live)
+        await self._end(model)
 
     async def settled(self, model: str) -> Progress:
         """Wait until a model is ready or has failed."""

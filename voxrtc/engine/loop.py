@@ -230,7 +230,8 @@ class Engine:
                 self._sampled(stream, piece, *result)
 
     def _sampled(self, stream: Stream, piece: Piece, frame: Tensor, last: bool) -> None:
-        piece.add(frame, last, self.worker.model.passes(frame))
+        model = self.worker.model
+        piece.add(frame, last, model.passes(frame), model.silent(frame))
         stream.frames += 1
         stream.frame_times.append(self.clock())
         stream.first_frame = stream.first_frame or stream.frame_times[-1]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import torch
 
+from voxrtc.machine import free_memory, resident
 from voxrtc.speechlm.base import CacheShape, SpeechLM
 
 GPU_SHARE = 0.7  # of what is free once the weights are loaded; the rest is for the steps and the detokenizer
 HOST_SHARE = 0.5
+CONTEXT = 0.5  # GB of a GPU that CUDA takes for a process, about
 GB = 10**9
 
 
@@ -28,7 +27,7 @@ def pages_for(model: SpeechLM, slots: int, page_size: int, gigabytes: float) -> 
     all_at_their_longest = slots * _pages_of_one(shape, page_size)
     wanted = all_at_their_longest if on_gpu or gigabytes else half_of_the_longest(shape, slots, page_size)
     page = page_bytes(shape, page_size, model.dtype)
-    free = gigabytes * GB or (GPU_SHARE * _free_on_gpu(model.device) if on_gpu else HOST_SHARE * _free_on_host())
+    free = gigabytes * GB or (GPU_SHARE * _free_on_gpu(model.device) if on_gpu else HOST_SHARE * free_memory())
     pages, least = min(wanted, int(free / page)), _pages_of_one(shape, page_size)
     if pages < least:
         raise TooLittleMemory(
@@ -48,6 +47,11 @@ def page_bytes(shape: CacheShape, page_size: int, dtype: torch.dtype) -> int:
     return 2 * shape.layers * shape.kv_heads * page_size * shape.head_dim * dtype.itemsize
 
 
+def held(device: torch.device) -> float:
+    """GB that this process holds where it computes."""
+    return torch.cuda.memory_reserved(device) / GB + CONTEXT if device.type == "cuda" else resident()
+
+
 def _pages_of_one(shape: CacheShape, page_size: int) -> int:
     return -(-shape.positions // page_size)
 
@@ -56,11 +60,3 @@ def _free_on_gpu(device: torch.device) -> int:
     """Bytes, with what torch holds for itself and does not use."""
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-
-
-def _free_on_host(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Bytes that may be taken without swapping; all there are, where the system does not say."""
-    for line in meminfo.read_text().splitlines() if meminfo.exists() else ():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from voxrtc import hub
@@ -63,7 +64,10 @@ def load(settings: Settings, server: EngineServer, beside_others: bool) -> None:
             hub.fetch(card, report.downloaded)
         with yielding() if beside_others else contextlib.nullcontext():
             report.stage("reading")
+            from voxrtc.engine.memory import held
+
             engine = build(settings)
+            server.memory = partial(held, engine.worker.model.device)
             report.stage("warming up")
             engine.start()
         server.open(engine, engine.info)

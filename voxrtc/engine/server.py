@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 import zmq
 
+from voxrtc.machine import resident
 from voxrtc.messages import decode, encode
 from voxrtc.messages.engine import (
     Cancel,
@@ -17,11 +20,13 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Failed,
     Generate,
+    GetUse,
     ModelInfo,
     Progress,
     Queued,
     Unload,
     Unloaded,
+    Use,
     Watch,
 )
 
@@ -54,10 +59,12 @@ class EngineServer:
 
     def __init__(self, name: str, address: str) -> None:
         self._name = name
+        self.memory: Callable[[], float] = resident  # GB that the process holds; may be set once the model's device is known
         self._engine: Submits | None = None
         self._progress = Progress(state="loading", stage="starting")
         self._watchers: set[bytes] = set()
         self._owners: dict[str, bytes] = {}  # stream -> client
+        self._used = time.monotonic()  # when a stream last began or ended
         self._background: set[str] = set()  # of these, streams that nobody listens to
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._clients = self._context.socket(zmq.ROUTER)
@@ -116,11 +123,13 @@ class EngineServer:
                 self._answer(client, self._progress)
             case Unload():
                 self._unload(client, request)
+            case GetUse(call=call):
+                self._answer(client, Use(call=call, live=self._live, last=self._used, memory=self.memory()))
             case Generate():
                 if refusal := self._refusal(request):
                     self._answer(client, refusal)
                 else:
-                    self._owners[request.stream] = client
+                    self._owners[request.stream], self._used = client, time.monotonic()
                     if request.background:
                         self._background.add(request.stream)
                     self._submit(client, request)
@@ -153,10 +162,15 @@ class EngineServer:
 
     def _unload(self, client: bytes, request: Unload) -> None:
         """Refused while anyone listens, else the last word: whoever runs this process ends it upon the answer."""
-        live = len(self._owners) - len(self._background)
+        live = self._live
         if not live:
             self._announce(Progress(state="unloaded"))
         self._answer(client, Unloaded(call=request.call, live=live))
+
+    @property
+    def _live(self) -> int:
+        """Streams that somebody listens to."""
+        return len(self._owners) - len(self._background)
 
     def _announce(self, progress: Progress) -> None:
         if self._progress.state == "unloaded":
@@ -181,6 +195,7 @@ class EngineServer:
             self._abandon(client)
         if over:
             self._owners.pop(stream.decode(), None)
+            self._used = time.monotonic()
             self._background.discard(stream.decode())
 
     def _abandon(self, client: bytes) -> None:

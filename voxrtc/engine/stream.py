@@ -52,6 +52,7 @@ class Piece:
     words: Words
     position: int  # tokens in the cache
     made: int = 0  # frames sampled
+    silent: int = 0  # of these, frames that took in text and are none of the sound's
     kept: list[Tensor] | None = None  # all of them, where the model remembers
     pending: list[Tensor] = field(default_factory=list)  # of these, frames that the detokenizer has not seen
     complete: bool = False  # the model has nothing more to say
@@ -76,13 +77,13 @@ class Piece:
         """There is more of its text."""
         self.prompt, self.words.words, self.words.characters = prompt, prompt.words, prompt.characters
 
-    def add(self, frame: Tensor, last: bool, passes: int) -> None:
+    def add(self, frame: Tensor, last: bool, passes: int, silent: bool) -> None:
         """Take a sampled frame [width], with which so many units of the text end.
 
         Its length is bounded by the prompt whatever the model thinks.
         """
-        self.made += 1
-        self.words.passed(self.made, passes)
+        self.made, self.silent = self.made + 1, self.silent + silent
+        self.words.passed(self.made - self.silent, passes)
         self.pending.append(frame)
         if self.kept is not None:
             self.kept.append(frame)

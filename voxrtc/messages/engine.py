@@ -108,6 +108,12 @@ class Unload(Message):
     call: int
 
 
+class GetUse(Message):
+    """Ask for `Use`. An engine answers at once, however far it is with its model."""
+
+    call: int
+
+
 class GetModels(Message):
     """Ask a ready engine for `Models`."""
 
@@ -195,6 +201,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     licence: str
     sample_rate: int
     frame_rate: float
+    kind: Literal["text to speech", "speech to speech", "full duplex"] = "text to speech"
     running: bool = False  # takes text while it speaks
     parameters: int = 0
     link: str = ""
@@ -203,13 +210,15 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Progress(Message):
     """How far an engine is with its model.
 
-    `done` and `total` are bytes of the download; both are 0 in other stages, and until the hub has said how much it is.
+    `done` and `total` are bytes of the download, `rate` is how many come in a second; all are 0 in other stages, and until the
+    hub has said how much it is.
     """
 
     state: Literal["loading", "ready", "failed", "unloaded"]
     stage: str = ""  # while loading: starting | downloading | reading | warming up
     done: int = 0
     total: int = 0
+    rate: float = 0
     message: str = ""  # when it failed: why, and what to do
     info: ModelInfo | None = None  # when it is ready
 
@@ -226,6 +235,16 @@ class Unloaded(Message):
 
     call: int
     live: int
+
+
+class Use(Message):
+    """What an engine's process is good for: the `live` streams of all clients, when one last began or ended, and the GB it
+    holds, of the GPU's memory if it runs on one."""
+
+    call: int
+    live: int
+    last: float
+    memory: float
 
 
 class Models(Message):
@@ -290,5 +309,5 @@ class Stats(Message):
     lately: StepStats = StepStats()
 
 
-EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | Watch | Unload | GetModels | GetStats
-EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Models | Stats
+EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | Watch | Unload | GetUse | GetModels | GetStats
+EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Use | Models | Stats

@@ -186,12 +186,14 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     loss: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # share of packets
     concealed: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # share of samples that were made up
     buffer_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None  # that sound waits in the jitter buffer
+    target_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None  # that it is told to wait at least
 
 
 class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
-    `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played.
+    `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played,
+    `talking` the models that conversations go on with.
     """
 
     call: str
@@ -202,6 +204,7 @@ class MediaStats(Message):
     models: dict[str, Spoke] = msgspec.field(default_factory=dict)
     playing: list[str] = msgspec.field(default_factory=list)
     networks: list[Network] = msgspec.field(default_factory=list)
+    talking: list[str] = msgspec.field(default_factory=list)
 
 
 MediaRequest = Offer | Open | Dig | ClientEvent | ClientPacket | Lost | Tell | HangUp | GetMediaStats

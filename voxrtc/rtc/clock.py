@@ -1,4 +1,4 @@
-"""How far a stream has come on its way to its listener: the playout clock, and the counts behind it. Pure."""
+"""How far a stream has come on its way to its listener: the playout clock, the counts behind it, and its frames. Pure."""
 
 from __future__ import annotations
 
@@ -22,6 +22,19 @@ class Clock:
     def played(self) -> float:
         """Seconds sent."""
         return self.sent / RATE
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """20 ms on their way out. One encoder encodes the frames of a `run` in order; each run starts afresh, so that
+    its first packet depends on nothing that the listener did or did not hear before."""
+
+    run: int
+    pcm: Samples  # (960,)
+    samples: int = 0  # of the stream, played for the first time
+    length: int = 0  # of the stream in all; what follows is padding or a fade
+    primer: Samples | None = None  # (960,) what was heard just before, when the run begins amid sound
+    payload: bytes | None = None  # set once encoded
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ class Microphone:
         self._queue = SampleQueue()
         self._expected: int | None = None  # RTP timestamp of the next packet
         self._ahead = 0  # samples at 48 kHz of silence that the sender's clock has not shown yet
+        self.packets = 0  # that came
         self._until: float | None = None  # there is sound up to this time; None before the first packet
 
     def take(self, packet: RtpPacket, now: float) -> None:
@@ -96,6 +97,7 @@ class Microphone:
     def hear(self, timestamp: int, payload: bytes, now: float) -> None:
         """As `take`, of packets that come in order: what was sent at `timestamp` (samples at 48 kHz, 32 bits)."""
         self._until = now
+        self.packets += 1
         self._fill(timestamp)
         self._deliver(self._decoded(payload) if payload else np.zeros(0, np.int16))
 

@@ -1,4 +1,4 @@
-"""Opus as we send it: mono, low delay, 48 kb/s, complexity 5 (reference/webrtc.md: 90 us a frame, stock 248)."""
+"""Opus as we send it: mono, complexity 5, and usually low delay, 48 kb/s (reference/webrtc.md: 90 us a frame, stock 248)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import av
 import numpy as np
 
 from voxrtc.rtc.playout import Frame
+from voxrtc.rtc.quality import CLEAN, Quality
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
 TIME_BASE = Fraction(1, RATE)
@@ -27,7 +28,7 @@ class OpusEncoder:
     has played silence. A run follows silence, or its first frame has a primer, so that is what a run's encoder encodes first.
     """
 
-    def __init__(self, run: int) -> None:
+    def __init__(self, run: int, quality: Quality = CLEAN) -> None:
         self.run = run
         self._primed = False
         self._codec = av.CodecContext.create("libopus", "w")
@@ -35,8 +36,10 @@ class OpusEncoder:
         self._codec.layout = "mono"
         self._codec.sample_rate = RATE
         self._codec.time_base = TIME_BASE
-        self._codec.bit_rate = 48_000
+        self._codec.bit_rate = quality.bit_rate
         self._codec.options = {"application": "lowdelay", "compression_level": "5"}
+        if quality.expected:
+            self._codec.options |= {"application": "voip", "fec": "1", "packet_loss": f"{quality.expected}"}
 
     def encode(self, frames: list[Frame]) -> None:
         """Set the payload of each frame."""

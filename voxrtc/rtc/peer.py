@@ -6,11 +6,12 @@ import asyncio
 import logging
 import time
 from collections import deque
+from datetime import datetime
 from typing import Protocol
 
 from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCRtpSender, RTCSessionDescription
 from aiortc.rtp import RtpPacket
-from aiortc.stats import RTCTransportStats
+from aiortc.stats import RTCRemoteInboundRtpStreamStats, RTCTransportStats
 
 from voxrtc.rtc.microphone import Microphone, MicrophoneListener, tap
 from voxrtc.rtc.offer import BadOffer, checked
@@ -84,6 +85,7 @@ class Peer:
 
     def __init__(self, configuration: RTCConfiguration, listener: PeerListener) -> None:
         self._track: PlayoutTrack | None = None
+        self._reported: datetime | None = None  # when loss was, last
         self._last = -1  # number of the last packet of the track that was detached
         self._listener = listener
         self._microphone = Microphone(listener)
@@ -122,6 +124,11 @@ class Peer:
         for transceiver in self._connection.getTransceivers():
             if transceiver is not self._transceiver:
                 transceiver.direction = "inactive"
+
+    @property
+    def packets(self) -> int:
+        """Of the microphone, that came."""
+        return self._microphone.packets
 
     def _packet(self, packet: RtpPacket) -> None:
         self._microphone.take(packet, time.monotonic())
@@ -198,6 +205,7 @@ class Peer:
             await asyncio.sleep(Liveness.TICK)
             now = time.monotonic()
             self._microphone.idle(now)
+            await self._look_at_loss()
             verdict = self._liveness.check(now, await self._packets()) if self._liveness.quiet(now) else "alive"
             self._let(verdict)
             if verdict == "ask":
@@ -205,6 +213,14 @@ class Peer:
             elif verdict == "dead":
                 logger.info("a browser went away without a word")
                 return self._end()
+
+    async def _look_at_loss(self) -> None:
+        """What the browser's receiver reports every few seconds (RFC 3550, section 6.4.1); a page of ours tells sooner."""
+        report = (await self._transceiver.sender.getStats()).values()
+        told = next((stats for stats in report if isinstance(stats, RTCRemoteInboundRtpStreamStats)), None)
+        if self._track and told and told.timestamp != self._reported:
+            self._reported = told.timestamp
+            self._track.lost(told.fractionLost / 256)
 
     def _let(self, verdict: str) -> None:
         """Do not play to nobody: what went out before that was noticed, a line that follows may play once more."""

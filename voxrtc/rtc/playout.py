@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from voxrtc.rtc.clock import Clock, Sent, Stream
+from voxrtc.rtc.clock import Clock, Frame, Sent, Stream
 from voxrtc.rtc.sound import FADE, FRAME, RATE, SampleQueue, Samples, echo, fade_in, fade_out, frame_of
 
 AHEAD, REFILL = 14, 4  # frames encoded before they are due; when so few are left, the next are encoded, ten in a job
@@ -20,6 +19,7 @@ CAPACITY = 2 * RATE  # samples that may wait; beyond it the writer waits
 LOOKAHEAD = 120  # samples (2.5 ms) that a low-delay Opus encoder keeps back: silence pushes the last ones out
 PROGRESS = 25  # frames between two readings of a clock that runs: its reader lets it run on between them
 LEAD = 6  # frames that are played once more after a hold: they were on their way to an ear that was hushed meanwhile
+QUIET = 330  # of 32768 (-40 dB): a frame that stays below is a pause
 PAST = 250  # frames (5 s) that are remembered: a broken line is noticed within 3 s, and what it lost is played once more
 
 
@@ -35,19 +35,6 @@ class PlayoutListener(Protocol):
 
     def stopped(self, clock: Clock) -> None:
         """The stream was finished, and all of it has been sent."""
-
-
-@dataclass(slots=True, eq=False)
-class Frame:
-    """20 ms on their way out. One encoder encodes the frames of a `run` in order; each run starts afresh, so that
-    its first packet depends on nothing that the listener did or did not hear before."""
-
-    run: int
-    pcm: Samples  # (960,)
-    samples: int = 0  # of the stream, played for the first time
-    length: int = 0  # of the stream in all; what follows is padding or a fade
-    primer: Samples | None = None  # (960,) what was heard just before, when the run begins amid sound
-    payload: bytes | None = None  # set once encoded
 
 
 class Playout:
@@ -76,6 +63,7 @@ class Playout:
         self.number = 0  # frames so far, those of silence included
         self.held = False  # nothing is played
         self.lead = LEAD  # frames
+        self._renews = False
         self.underruns = 0
 
     # --- the writer ---
@@ -178,6 +166,10 @@ class Playout:
         if self._stream:
             self._stand(self._stream)
 
+    def renew(self) -> None:
+        """Begin a new run at the next pause, where nobody hears that another encoder goes on."""
+        self._renews = True
+
     def rewind(self, number: int) -> None:
         """Nobody has heard the frames from `number` on: as far as they are remembered, they are played once more.
 
@@ -234,6 +226,12 @@ class Playout:
         frames: list[Frame] = []
         stream = self._stream
         while stream and not self.held and len(self._ahead) < AHEAD and self._frame_ready(stream):
+            primer = None
+            if self._renews and np.abs(self._queue.peek(FRAME)).max(initial=0) < QUIET:
+                if frames:
+                    break
+                primer = self._ahead[-1].pcm if self._ahead else self._heard
+                self._renews, self._run = False, self._run + 1
             pcm = frame_of(self._queue.pop(FRAME))
             if self._fade_in:
                 fade_in(pcm)
@@ -242,7 +240,7 @@ class Playout:
             stream.framed += length
             fresh = max(0, stream.framed - stream.counted)
             stream.counted += fresh
-            frames.append(Frame(self._run, pcm, fresh, length))
+            frames.append(Frame(self._run, pcm, fresh, length, primer))
             self._ahead.append(frames[-1])
         return frames
 

@@ -16,6 +16,7 @@ from av.packet import Packet
 from voxrtc.rtc.opus import EXECUTOR, TIME_BASE, OpusEncoder, silence
 from voxrtc.rtc.pacer import Pacer
 from voxrtc.rtc.playout import LEAD, REFILL, Clock, Frame, Playout, PlayoutListener
+from voxrtc.rtc.quality import Adaptation
 from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
@@ -82,7 +83,7 @@ class PlayoutTrack(MediaStreamTrack):
         self._now, self._sleep = now, sleep
         self._playout = Playout(_Soon(listener))
         self._pacer = Pacer()
-        self._encoder = OpusEncoder(0)
+        self._encoder, self._adaptation = OpusEncoder(0), Adaptation()
         self._job: Future[None] | None = None
         self.monitor: Callable[[Samples | None], None] = _nobody  # told each frame that goes out; None: silence
         self.unheard: Callable[[], int] = _none  # samples that went out and have not reached the ear, where the line knows
@@ -164,6 +165,12 @@ class PlayoutTrack(MediaStreamTrack):
         self._playout.rewind(number)
         self._encode_ahead()
 
+    def lost(self, share: float) -> None:
+        """So many of the packets do not arrive of late. What is encoded from the next pause on is made for that."""
+        before = self._adaptation.quality
+        if self._adaptation.report(share, self._now()) != before:
+            self._playout.renew()
+
     # --- an utterance's side ---
 
     def plays(self, generation: int) -> bool:
@@ -225,7 +232,6 @@ class PlayoutTrack(MediaStreamTrack):
         busy = self._playout.busy
         frame = self._playout.play()
         self.monitor(frame.pcm if frame else None)
-        self._last = -1
         self._silent = 0 if frame or busy else self._silent + 1
         if frame is None:
             return silence(self._silent)
@@ -245,7 +251,7 @@ class PlayoutTrack(MediaStreamTrack):
 
     def _encoder_of(self, frame: Frame) -> OpusEncoder:
         if self._encoder.run != frame.run:
-            self._encoder = OpusEncoder(frame.run)
+            self._encoder = OpusEncoder(frame.run, self._adaptation.quality)
         return self._encoder
 
 

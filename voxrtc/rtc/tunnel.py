@@ -102,6 +102,11 @@ class Tunnel:
 
     # --- the browser's side ---
 
+    @property
+    def packets(self) -> int:
+        """Of the microphone, that came."""
+        return self._microphone.packets
+
     def took(self, data: bytes) -> None:
         """A binary message. Raises `BadPacket`."""
         if len(data) < UPWARDS.size:

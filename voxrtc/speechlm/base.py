@@ -228,6 +228,10 @@ class SpeechLM(ABC):
         """The detokenizer's state for a piece. Models whose detokenizer must know the prompt's voice have their own."""
         return self.detokenizer.new_state(seed)
 
+    def silent(self, frame: Tensor) -> bool:
+        """Whether a frame [width] is none of the sound's: with some models a step may take in text and say nothing."""
+        return False
+
     @abstractmethod
     def new_states(self, slots: int) -> Any:
         """Tables of per-stream numbers, one row a slot."""

@@ -24,7 +24,7 @@ def build_history(minutes: Minutes) -> None:
         again = gr.Button(said["again"], size="sm")
     timer = gr.Timer(REFRESH, active=False)
 
-    def draw() -> list[pd.DataFrame]:
+    def draw() -> list[pd.DataFrame | None]:
         return tables(minutes())
 
     quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -43,8 +43,9 @@ def _plot(title: str, value: str) -> gr.LinePlot:
     return gr.LinePlot(x="at", y=value, color="line", title=title, x_title="", y_title=value, color_title="", height=240)
 
 
-def tables(minutes: Sequence[dict[str, Any]]) -> list[pd.DataFrame]:
-    """Of first sounds, streams and underruns: a row for each point of each line. Times are this machine's."""
+def tables(minutes: Sequence[dict[str, Any]]) -> list[pd.DataFrame | None]:
+    """Of first sounds, streams and underruns: a row for each point of each line, None where there is none, which Gradio cannot
+    draw. Times are this machine's."""
     said = words()["history"]
     latencies = {"ttfa_p50_ms": said["p50"], "ttfa_p95_ms": said["p95"], "turn_p50_ms": said["turn"]}
     return [
@@ -54,11 +55,11 @@ def tables(minutes: Sequence[dict[str, Any]]) -> list[pd.DataFrame]:
     ]
 
 
-def _table(minutes: Sequence[dict[str, Any]], fields: dict[str, str], value: str) -> pd.DataFrame:
+def _table(minutes: Sequence[dict[str, Any]], fields: dict[str, str], value: str) -> pd.DataFrame | None:
     points = [
         {"at": datetime.fromtimestamp(minute["at"]), value: minute[field], "line": f"{minute['model']}: {name}"}
         for minute in minutes
         for field, name in fields.items()
         if minute[field] is not None
     ]
-    return pd.DataFrame(points, columns=["at", value, "line"])
+    return pd.DataFrame(points) if points else None

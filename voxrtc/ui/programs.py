@@ -56,9 +56,10 @@ def offer(page: gr.Blocks, say: Say, ready: Callable[[], Awaitable[list[ModelInf
         text = gr.Textbox(label="Text")
         model, voice = gr.Textbox("", label="Model"), gr.Textbox("default", label="Voice")
         audio, found = gr.Audio(label="Speech", format="wav"), gr.JSON(label="Models")
-        # Not in Gradio's queue, where they would wait one for another: the engine has its own door
-        gr.Button("Speak").click(speak, [text, model, voice], audio, api_name="speak", queue=False)
-        gr.Button("Models").click(models, None, found, api_name="models", queue=False)
+        # Past Gradio's queue, or, by its own client, not one after another there: the engine has its own door
+        direct: dict[str, Any] = {"queue": False, "concurrency_limit": None}
+        gr.Button("Speak").click(speak, [text, model, voice], audio, api_name="speak", **direct)
+        gr.Button("Models").click(models, None, found, api_name="models", **direct)
 
 
 TOLD = ("name", "title", "description", "languages", "voices", "licence")

@@ -7,6 +7,7 @@ import { CHARTS } from "../js/charts.js";
 import { Clock } from "../js/clock.js";
 import { tickRows, toCsv, turnRow } from "../js/export.js";
 import { split } from "../js/journey.js";
+import { figure } from "../js/figure.js";
 import { Ledger } from "../js/ledger.js";
 import { mark } from "../js/mark.js";
 import { measure } from "../js/network.js";
@@ -148,6 +149,11 @@ test("a scale ends in a round number above all values", () => {
   assert.equal(ceiling(line(101), 1, 10), 150);
   assert.equal(ceiling(line(3), 1, 0.5), 3);
   assert.equal(ceiling(line(7.2e3), 1, 10), 8000);
+});
+
+test("times are told as people read them", () => {
+  const told = [0.04, 9.94, 9.96, 131.4, 999.4, 999.6, 14_768, 120_000, NaN, null].map(figure);
+  assert.deepEqual(told, ["0.0 ms", "9.9 ms", "10 ms", "131 ms", "999 ms", "1.00 s", "14.77 s", "120 s", "–", "–"]);
 });
 
 test("percentiles of the turns of this page", () => {

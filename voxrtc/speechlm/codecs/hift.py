@@ -119,8 +119,8 @@ class Hift(nn.Module):
 
 
 def by_length(tensors: Sequence[Tensor]) -> list[list[int]]:
-    """Places of tensors, those of equal length together: they can be computed at once, to the last column."""
+    """Places of tensors that are not empty, those of equal length together: they can be computed at once."""
     lengths: dict[int, list[int]] = {}
     for place, tensor in enumerate(tensors):
         lengths.setdefault(len(tensor), []).append(place)
-    return list(lengths.values())
+    return [places for length, places in lengths.items() if length]

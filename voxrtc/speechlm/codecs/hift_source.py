@@ -76,22 +76,21 @@ class Excitation(nn.Module):
         return Pitch(0, none[0].float(), none)
 
     def forward(self, hertz: Tensor, pitch: Pitch, noise: Noise, final: bool) -> tuple[Tensor, Pitch]:
-        """Pitches [n] of the next frames -> the samples that are known with them, and where they end."""
+        """Pitches [n] of the next frames -> the samples that are known with them, and where they end.
+
+        There must be one, now or before.
+        """
         each = (hertz.double()[:, None] * self.harmonics / SAMPLE_RATE) % 1  # turns a sample
-        there = pitch.turns + (SAMPLES * each).cumsum(0)  # at the middles of frames
-        if not pitch.frames and len(hertz):
-            there = SAMPLES * each.cumsum(0)
-        known = torch.cat((pitch.turns[None], there))
-        parts = [self._between(known[:-1], each)]
-        if not pitch.frames:  # nothing before the first middle but half a frame
-            parts = [known[1:2].expand(HALF, -1), parts[0][SAMPLES:]]
+        middles = torch.cat((pitch.turns[None], pitch.turns + (SAMPLES * each).cumsum(0)))  # of the last frame, and of these
+        turns = self._between(middles[:-1], each)
+        if not pitch.frames:  # there is no last frame: half of the first one, which stands still
+            turns = torch.cat((middles[1:2].expand(HALF, -1), turns[SAMPLES:]))
         if final:
-            parts.append(known[-1:].expand(HALF if pitch.frames + len(hertz) else 0, -1))
-        turns, end = torch.cat(parts), pitch.frames + len(hertz)
+            turns = torch.cat((turns, middles[-1:].expand(HALF, -1)))
         voiced = (torch.cat((pitch.hertz[None], hertz)) > VOICED).repeat_interleave(SAMPLES)
-        skipped = SAMPLES if not pitch.frames else HALF  # of the frame that the pitches begin with here
-        after = Pitch(end, hertz[-1] if len(hertz) else pitch.hertz, known[-1] % 1)
-        return self._samples(turns, voiced[skipped : skipped + len(turns)], noise, pitch.samples), after
+        voiced = voiced[HALF if pitch.frames else SAMPLES :][: len(turns)]
+        after = Pitch(pitch.frames + len(hertz), hertz[-1] if len(hertz) else pitch.hertz, middles[-1] % 1)
+        return self._samples(turns, voiced, noise, pitch.samples), after
 
     def _between(self, turns: Tensor, each: Tensor) -> Tensor:
         """Turns at middles, and how many a sample takes up to the next -> turns of all samples between."""

@@ -62,13 +62,13 @@ class HiftVocoder(nn.Module):
             for state, mel in zip(states, mels, strict=True)
         ]
         for places in by_length([state.mel for state in ahead]):
-            hertz = self.pitch(torch.stack([ahead[place].mel for place in places])) if len(ahead[places[0]].mel) else None
-            for place, pitches in zip(places, hertz if hertz is not None else (), strict=hertz is not None):
+            hertz = self.pitch(torch.stack([ahead[place].mel for place in places]))
+            for place, pitches in zip(places, hertz, strict=True):
                 self._excite(ahead[place], pitches, final[place])
-        ends = [self._end(state, last) for state, last in zip(ahead, final, strict=True)]
+        ends = [_end(state, last) for state, last in zip(ahead, final, strict=True)]
         samples = self._generate(ahead, ends, final)
         for state, new, end in zip(states, ahead, ends, strict=True):
-            _forget(new, max(new.given, end))
+            _forget(new, end)
             vars(state).update(vars(new))
         return samples
 
@@ -80,11 +80,8 @@ class HiftVocoder(nn.Module):
             samples, state.pitch = self.excitation(new, state.pitch, state.noise, final)
             state.source = torch.cat((state.source, samples))
 
-    def _end(self, state: HiftState, final: bool) -> int:
-        """The frame up to which the excitation is there and enough follows."""
-        return state.frames if final else max(state.given, state.frames - LAG)
-
     def _generate(self, states: Sequence[HiftState], ends: Sequence[int], final: Sequence[bool]) -> list[Tensor]:
+        """Samples of the frames from those that are out up to `ends`."""
         stretches = [
             state.mel[: 0 if end == state.given else (end if last else end + MARGIN) - state.first]
             for state, end, last in zip(states, ends, final, strict=True)
@@ -92,14 +89,17 @@ class HiftVocoder(nn.Module):
         samples = [state.source[:0] for state in states]
         for places in by_length(stretches):
             count = len(stretches[places[0]])
-            if not count:
-                continue
             sources = [states[place].source[: count * SAMPLES] for place in places]
             made = self.generator(torch.stack([stretches[place] for place in places]), torch.stack(sources))
             for place, sound in zip(places, made, strict=True):
                 state = states[place]
                 samples[place] = sound[(state.given - state.first) * SAMPLES : (ends[place] - state.first) * SAMPLES]
         return samples
+
+
+def _end(state: HiftState, final: bool) -> int:
+    """The frame up to which the excitation is there and enough follows."""
+    return state.frames if final else max(state.given, state.frames - LAG)
 
 
 def _forget(state: HiftState, given: int) -> None:

@@ -1,11 +1,11 @@
 """Speech tokens -> mel spectrogram, by the flow of CosyVoice 2, which Chatterbox and others took over. Streamed block by block.
 
 In training a frame saw its own block of 25 tokens and all before it, or the whole utterance (“chunk-aware causal” masks, arXiv
-2412.10117, section 2.3). The reference's blocks hang on its calls: the first is longer, later ones grow, and the last call sees
-everything. Here they are always of 25 tokens, counted from the prompt's first, and how many of them are made in a call is the
-caller's choice alone; so the spectrogram is the same for every chunking. For a block its 25 tokens must be there, and the 3
-after them. Left of it a block sees the prompt and the two blocks before it, as the variant of this network with caches that
-Step-Audio 2 uses; what a stream remembers is therefore bounded.
+2412.10117, section 2.3). The reference computes everything anew in each call, and without these masks in the last one, so its
+sound hangs on how it is called. Here blocks are always of 25 tokens, counted from the prompt's first, and how many of them are
+made in a call is the caller's choice alone: the spectrogram is the same for every chunking. For a block its 25 tokens must be
+there, and the 3 after them. To its left a block sees the prompt and the two blocks before it, as Step-Audio 2 has it in its
+variant of this network; so what a stream remembers is bounded.
 
 A prompt's whole blocks are the same for all streams with that voice, noise included: they are computed once and shared.
 """
@@ -25,7 +25,7 @@ from voxrtc.speechlm.codecs.flow import Solver
 from voxrtc.speechlm.codecs.noise import Noise, SeededNoise
 from voxrtc.speechlm.codecs.unet import UNet, UNetConfig
 
-PASS = 4  # blocks of a stream at a time: bounds memory
+PASS = 2  # blocks of a stream at a time: bounds memory
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class FlowPrompt:
 
     def __post_init__(self) -> None:
         assert len(self.mel) == RATIO * len(self.tokens), f"{len(self.mel)} frames of {len(self.tokens)} tokens"
+
+    def last(self, tokens: int) -> FlowPrompt:
+        """The same without what was said before the last so many."""
+        first = max(0, len(self.tokens) - tokens)
+        return FlowPrompt(self.speaker, self.tokens[first:], self.mel[RATIO * first :])
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,13 +16,16 @@ from voxrtc.speechlm.codecs.flow_files import load_flow
 from voxrtc.speechlm.codecs.hift_files import load_hift
 from voxrtc.speechlm.cosyvoice2.network import Network
 from voxrtc.speechlm.cosyvoice2.prompt import Asked, Voice, rows_of
+from voxrtc.speechlm.cosyvoice2.running import TEXT, TURN, read
 from voxrtc.speechlm.cosyvoice2.sampling import WINDOW, choose
 from voxrtc.speechlm.cosyvoice2.text import Writer
+from voxrtc.speechlm.cosyvoice2.turns import Turns
 from voxrtc.speechlm.cosyvoice2.voice import LONGEST_CLIP, TOKEN_RATE, VoiceReader
 from voxrtc.speechlm.weights import WeightsError, read_pickle
 
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 HEARD_TEXT = 200  # tokens of a recording's text, or of how to speak
+HEARD_CODES = 150  # of a recording that the flow hears, the last: what it remembers of a second takes 230 MB
 FRAMES = 750  # of a piece at most: 30 s
 FRAMES_A_TOKEN = (2, 20)  # of text, at least and at most
 PROMPT = TEXT_TOKENS + HEARD_TEXT + LONGEST_CLIP * TOKEN_RATE + 2  # positions
@@ -35,17 +38,20 @@ class CosyVoice2States:
     prompt: Tensor  # [slots, PROMPT] rows of the network's table
     length: Tensor  # [slots] of the prompt
     code: Tensor  # [slots] the latest
-    made: Tensor  # [slots] codes so far
+    made: Tensor  # [slots] frames so far
     least: Tensor  # [slots] codes before speech may end
     recent: Tensor  # [slots, WINDOW] the latest codes, newest last; -1 where there is none
+    turns: Turns  # of slots whose text and codes take turns
 
 
 class CosyVoice2(SpeechLM):
     """Text, and the codes of a recording if one is to be continued, then a code a step until the model says that speech ends.
 
-    Voices are recordings (`clone`). Without one it speaks as nobody in particular.
+    Voices are recordings (`clone`). Without one it speaks as nobody in particular. Of text that is still being written it hears
+    five tokens at a time, in turn with fifteen codes; a step that takes in text gives a frame that makes no sound.
     """
 
+    runs = True
     codebooks = 1
     voices = ("default",)
     frame_rate = float(TOKEN_RATE)
@@ -86,12 +92,33 @@ class CosyVoice2(SpeechLM):
         least, most = (rate * len(text) for rate in FRAMES_A_TOKEN)
         return Prompt(len(rows), min(FRAMES, most), Asked(rows, least, voice))
 
+    def extend(self, prompt: Prompt | None, utterance: Utterance, final: bool) -> Prompt | None:
+        script = read(self.writer, utterance.text, final)
+        if script is None or not (script.turns or script.whole):
+            return None
+        voice: Voice = utterance.imitation or self._nobody
+        if not script.turns:
+            whole = self.preprocess(replace(utterance, text=utterance.text[: script.characters], imitation=voice.unheard()))
+            return replace(whole, characters=script.characters)
+        rows = torch.tensor([self.network.rows.start, *script.ids[:TEXT]])
+        frames, reach = FRAMES, script.turns
+        if script.whole:
+            frames, reach = min(FRAMES, TURN * script.turns + FRAMES_A_TOKEN[1] * len(script.ids)), None
+        asked = Asked(rows, 0, voice, script)
+        return Prompt(len(rows), frames, asked, words=script.words, reach=reach, characters=script.characters)
+
+    def passes(self, frame: Tensor) -> int:
+        return int(frame[0] == self.network.rows.fill)
+
+    def silent(self, frame: Tensor) -> bool:
+        return int(frame[0]) >= self.network.rows.end
+
     def clone(self, clip: Clip) -> Voice:
         text = self.writer.ids(" ".join(clip.text.split()))
         if len(text) > HEARD_TEXT:
             raise InvalidRequest("The recording's text is too long. Please give a shorter recording with its text.")
         heard = self.reader.read(clip, self.detokenizer.sample_rate)
-        sound = self.detokenizer.flow.prime(heard)
+        sound = self.detokenizer.flow.prime(heard.last(HEARD_CODES))
         if not all(bool(part.rows.isfinite().all()) for part in sound.solver.past):  # also: wait for it, on a GPU
             raise InvalidRequest("No voice could be made of this recording. Please give another one.")
         return Voice(sound, tuple(text), tuple(heard.tokens.cpu().tolist()))
@@ -104,18 +131,23 @@ class CosyVoice2(SpeechLM):
         count = torch.zeros(slots, dtype=torch.long, device=self.device)
         prompt = torch.zeros(slots, PROMPT, dtype=torch.long, device=self.device)
         recent = torch.full((slots, WINDOW), -1, device=self.device)
-        return CosyVoice2States(prompt, count, count.clone(), count.clone(), count.clone(), recent)
+        turns = Turns.new(slots, self.network.rows, self.device)
+        return CosyVoice2States(prompt, count, count.clone(), count.clone(), count.clone(), recent, turns)
 
     def admit(self, states: CosyVoice2States, slot: int, prompt: Prompt) -> None:
         asked: Asked = prompt.data
         states.prompt[slot, : prompt.length] = asked.rows
         states.length[slot], states.made[slot], states.least[slot] = prompt.length, 0, asked.least
         states.recent[slot] = -1
+        states.turns.put(slot, asked.script)
+
+    def grow(self, states: CosyVoice2States, slot: int, prompt: Prompt) -> None:
+        states.turns.put(slot, prompt.data.script)
 
     def forward(self, batch: Batch, states: CosyVoice2States) -> Tensor:
         rows = batch.rows
         prompt = states.prompt[rows, batch.positions.clamp(max=PROMPT - 1)]
-        said = self.network.rows.texts + states.code[rows]
+        said = states.turns.rows(rows, states.made[rows], self.network.rows.texts + states.code[rows])
         inputs = torch.where(batch.positions < states.length[rows], prompt, said)
         hidden = self.network(inputs, batch.positions, batch.attention)
         return hidden if batch.decode_only else hidden[batch.ends]
@@ -123,11 +155,12 @@ class CosyVoice2(SpeechLM):
     def sample(self, hidden: Tensor, slots: Tensor, states: CosyVoice2States, sampler: Sampler) -> Frames:
         end = self.network.rows.end
         scores = self.network.head(hidden)[:, : end + 1].clone()
-        early = states.made[slots] < states.least[slots]
+        made, recent = states.made[slots], states.recent[slots]
+        early = (made < states.least[slots]) | ~states.turns.may_end(slots, made)
         scores[:, end] = scores[:, end].masked_fill(early, -torch.inf)
-        recent = states.recent[slots]
-        code = choose(scores, recent, sampler)
-        states.code[slots] = code
-        states.recent[slots] = torch.cat((recent[:, 1:], code[:, None]), 1)
+        said = choose(scores, recent, sampler)
+        code, silent = states.turns.frames(slots, made, said)
+        states.code[slots] = torch.where(silent, states.code[slots], said)
+        states.recent[slots] = torch.where(silent[:, None], recent, torch.cat((recent[:, 1:], said[:, None]), 1))
         states.made[slots] += 1
         return Frames(code[:, None], code == end)

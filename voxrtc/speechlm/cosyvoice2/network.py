@@ -35,6 +35,11 @@ class Rows:
         return self.codes
 
     @property
+    def none(self) -> int:
+        """The one that training left unused: here it says that a step took in text."""
+        return self.codes + 1
+
+    @property
     def fill(self) -> int:
         """The speech token that asks for more text."""
         return self.codes + 2

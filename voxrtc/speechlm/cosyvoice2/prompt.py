@@ -9,6 +9,7 @@ from torch import Tensor
 
 from voxrtc.speechlm.codecs.token_flow import FlowState
 from voxrtc.speechlm.cosyvoice2.network import Rows
+from voxrtc.speechlm.cosyvoice2.running import Script
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,10 @@ class Voice:
     text: tuple[int, ...] = ()  # token ids of what was said in the recording; none where nobody knows
     codes: tuple[int, ...] = ()  # and its speech tokens
 
+    def unheard(self) -> Voice:
+        """For a language model that is to hear nothing of the recording."""
+        return Voice(self.sound)
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -27,6 +32,7 @@ class Asked:
     rows: Tensor  # [length] of the table
     least: int  # speech tokens before speech may end
     voice: Voice
+    script: Script | None = None  # where text and codes take turns; the rows are what comes before the first code
 
 
 def rows_of(table: Rows, text: list[int], voice: Voice, instruction: list[int]) -> Tensor:

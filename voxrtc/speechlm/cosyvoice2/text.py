@@ -64,6 +64,11 @@ class Writer:
         """Of a text by itself."""
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
+    def ids_and_ends(self, text: str) -> tuple[list[int], list[int]]:
+        """The same, and for each where in the text it ends."""
+        encoded = self._tokenizer.encode(text, add_special_tokens=False)
+        return encoded.ids, [end for _, end in encoded.offsets]
+
     def instruction(self, text: str) -> list[int]:
         """Of words that say how to speak, before the text that is spoken; none of none."""
         return [*self.ids(text), self._end_of_prompt] if text else []
