@@ -31,11 +31,8 @@ def opened(browser: Browser, server: httpx.Client, size: tuple[int, int] = WIDE,
 
 def shoot(what: Page | Locator, name: str, **options: Any) -> None:
     """Keep a picture of it."""
-    picture = (
-        Image.open(io.BytesIO(what.screenshot(animations="disabled", **options)))
-        .convert("RGB")
-        .quantize(COLOURS, dither=Image.Dither.NONE)
-    )
+    seen = Image.open(io.BytesIO(what.screenshot(animations="disabled", **options)))
+    picture = seen.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     folders = {BUILD: name, DOCS: README.get(name)}
     for path in [folder / f"{kept}.png" for folder, kept in folders.items() if kept]:
         path.parent.mkdir(parents=True, exist_ok=True)
