@@ -67,6 +67,14 @@ def test_a_finger_meets_all_there_is(phone: Page) -> None:
     phone.get_by_role("button", name="Devices").tap()
 
 
+def test_a_phone_shows_why_nothing_is_heard(phone: Page) -> None:
+    """Speak is far below the notice."""
+    phone.get_by_label("Text").fill(" ")
+    phone.locator("[name=speak]").tap()
+    phone.wait_for_function("document.querySelector('.vx-trouble').dataset.shown === 'true'")
+    phone.wait_for_function("document.querySelector('.vx-trouble').getBoundingClientRect().top >= 0")
+
+
 def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(wide: Page) -> None:
     wide.get_by_role("button", name="Devices").click()
     expected = wide.evaluate("look.names()")

@@ -107,9 +107,11 @@ def test_overloaded(browser: Browser, full: httpx.Client, name: str, size: tuple
     first, second = opened(browser, full, size), opened(browser, full, size)
     first.speak("At last.")
     first.page.wait_for_function("document.querySelector('[data-part=state]').textContent.includes('in line')")
+    first.page.evaluate("scrollTo(0, 0)")
     shoot(first.page, name)
     second.speak("Me too.")
     second.await_trouble("The queue is full")
+    second.page.evaluate("scrollTo(0, 0)")
     shoot(second.page, name.replace("queue", "overloaded"))
     first.page.get_by_role("button", name="Stop").click()
     for desk in (first, second):
