@@ -18,6 +18,7 @@ BUILD, DOCS = ROOT / "build" / "screenshots", ROOT / "docs" / "screenshots"
 README = {"talking": "page", "phone": "phone", "dashboard": "dashboard", "crowd": "crowd"}
 WIDE, PHONE = (1280, 800), (390, 844)
 COLOURS = 256  # of a picture: so it is a third as large
+LISTENERS = 24  # at once: on two cores it then shows how the engine plans
 LEAST = 5_000  # bytes: an empty page would be less
 
 
@@ -133,9 +134,12 @@ def test_error(browser: Browser, lively: httpx.Client, name: str, size: tuple[in
     ("scheme", "suffix", "size"), [("light", "", WIDE), ("dark", "-dark", WIDE), ("light", "-phone", PHONE)]
 )
 def test_dashboard_and_crowd(browser: Browser, lively: httpx.Client, scheme: str, suffix: str, size: tuple[int, int]) -> None:
-    """Somebody talks beside a few virtual listeners."""
+    """Somebody talks beside virtual listeners, each policy having planned for a while."""
     desk = opened(browser, lively, size, color_scheme=scheme)
-    lively.post("/v1/voxrtc/crowd", json={"listeners": 6, "peers": 0}).raise_for_status()
+    lively.post("/v1/voxrtc/crowd", json={"listeners": LISTENERS, "peers": 0}).raise_for_status()
+    for policy in ("fifo", "two_phase", "playout"):
+        lively.post("/v1/voxrtc/policy", json={"policy": policy}).raise_for_status()
+        desk.page.wait_for_timeout(5_000)
     desk.hear("Good morning! The kettle is on.")
     converse(desk)
     for part in ("crowd", "dashboard"):
