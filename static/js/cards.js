@@ -56,7 +56,7 @@ function draw(card, model, { trouble, machine }, chosen) {
   Object.assign(card.dataset, { state: state ?? "", chosen: `${chosen}`, verdict: fit?.verdict ?? "" });
   write(find(".vx-model-state"), suggested && state === "unloaded" ? SHELF.suggested : (SHELF.states[state] ?? ""));
   write(find(".vx-model-fit"), fit ? sentence(fit.words) : "");
-  write(find(".vx-model-size"), fit ? sentence([state === "ready" && holds ? SHELF.holds(holds) : SHELF.takes(fit.memory), here ? SHELF.onDisk : SHELF.toFetch(download)].join(", ")) : "");
+  write(find(".vx-model-size"), fit ? sentence([state === "ready" && holds ? SHELF.holds(holds) : SHELF.takes(fit.memory), here ? SHELF.onDisk : download && SHELF.toFetch(download)].filter(Boolean).join(", ")) : "");
   write(find(".vx-why"), trouble?.name === name ? trouble.words : state === "failed" ? model.message : "");
   drawProgress(find("progress"), find(".vx-model-stage"), find(".vx-model-bytes"), model);
   const buttons = { use: state === "ready", load: state === "unloaded" || state === "failed", unload: state === "ready" && !model.default && !shared, cancel: state === "loading" && !shared };

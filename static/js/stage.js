@@ -63,5 +63,8 @@ function drawTrouble(part, trouble) {
   write(part("trouble-title"), trouble?.title ?? "");
   write(part("trouble-advice"), trouble?.message ?? "");
   part("unlock").hidden = !trouble?.code.startsWith("sound_");
+  const news = trouble !== null && part("trouble").dataset.shown === "false";
   part("trouble").dataset.shown = `${trouble !== null}`;
+  // On a phone Speak is far below: who has just pressed it sees why nothing is to be heard; who looks elsewhere is left alone.
+  if (news && navigator.userActivation?.isActive) part("trouble").scrollIntoView({ block: "nearest" });
 }

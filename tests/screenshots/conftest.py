@@ -42,7 +42,7 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     models.mkdir()
     lark = (ROOT / "models" / "lark.yaml").read_text().replace("path: lark", f"path: {ROOT / 'models' / 'lark'}")
     (models / "lark.yaml").write_text(lark)
-    hub, chat = Hub(gate=threading.Event()), chat_app(*ANSWERS * 4)
+    hub, chat = Hub(gate=threading.Event()), chat_app(*ANSWERS * 20)
     for family in FAMILIES.values():
         publish(family, folder / "published", models, hub)
     for repo in hub.repos.values():

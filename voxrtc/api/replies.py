@@ -23,7 +23,8 @@ def router(settings: Settings, progress: Callable[[], Progress]) -> APIRouter:
             now = progress()
             return {"model": settings.chat_local, "state": now.state, "words": _words(settings.chat_local, now)}
         if settings.chat_url:
-            return {"model": settings.chat_model, "state": "ready", "words": ""}
+            who = settings.chat_model or "the chat endpoint"
+            return {"model": settings.chat_model, "state": "ready", "words": f"Answers come from {who}."}
         return {"model": "", "state": "none", "words": f"What you say is not answered. {SOME}"}
 
     return routes
