@@ -163,10 +163,12 @@ function openDevices(open) {
   talker.devices.look();
 }
 
-function load(name) {
-  choose("model", name);
-  paintModels();
-  models.load(name);
+/** It is chosen at once, unless the server refuses it. */
+async function load(name) {
+  const before = field("model").value;
+  use(name);
+  await models.load(name);
+  if (models.trouble?.name === name && field("model").value === name) use(before);
 }
 
 function use(name) {
