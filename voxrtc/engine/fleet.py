@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -139,10 +139,10 @@ class Fleet:
         """Wait for a first model."""
         await self._any(lambda model, client: bool(self.known))
 
-    async def changed(self) -> None:
-        """Wait until any model is in another state."""
+    def changed(self) -> Coroutine[None, None, None]:
+        """Wait until any model is in another state than at this call."""
         seen = {model: client.state for model, client in self._clients.items()}
-        await self._any(lambda model, client: client.state != seen[model])
+        return self._any(lambda model, client: client.state != seen[model])
 
     async def _any(self, holds: Callable[[str, EngineClient], bool]) -> None:
         waits = [asyncio.ensure_future(client.until(partial(holds, model, client))) for model, client in self._clients.items()]

@@ -125,9 +125,12 @@ class Keeper:
     async def watch(self) -> None:
         """Keep what is known of machine and models up to date, until cancelled."""
         while True:
-            await self.learn()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._engines.changed(), LOOK_EVERY)
+            changed = asyncio.create_task(self._engines.changed())  # from here on, also while this looks
+            try:
+                await self.learn()
+                await asyncio.wait({changed}, timeout=LOOK_EVERY)
+            finally:
+                changed.cancel()
 
     async def learn(self) -> None:
         """Look at the machine, and at how fast the models are that are ready."""
