@@ -21,7 +21,7 @@ from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.chat.reply import Replier, Said
 from voxrtc.chat.socket import MAX_EVENT
 from voxrtc.messages.engine import Cancel
-from voxrtc.messages.media import ClientEvent, HangUp, HungUp, Open, Opened, Refused, ServerEvent, Taken
+from voxrtc.messages.media import ClientEvent, HangUp, HungUp, Open, Opened, Over, Refused, ServerEvent, Taken
 from voxrtc.settings import Settings
 
 BY_SILENCE = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}
@@ -47,6 +47,8 @@ class Client:
         return await self.media.handle(Open(call=call, session=session or BY_SILENCE), self.take)
 
     def take(self, event: object) -> None:
+        if isinstance(event, Over):  # for who counts calls
+            return
         assert isinstance(event, ServerEvent)
         self.events.append(json.loads(event.text))
 
