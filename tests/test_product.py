@@ -61,7 +61,7 @@ def module(pid: int) -> str:
 def family_of(pid: int, modules: set[str], within: float = 10.0) -> set[int]:
     """Its children, as soon as all of these are there. Others may be: the machine is measured by one."""
     deadline = time.monotonic() + within
-    while not modules <= {module(child) for child in (family := children(pid))}:
+    while not modules <= set(map(module, family := children(pid))):
         assert time.monotonic() < deadline, family
         time.sleep(0.02)
     return family
