@@ -15,6 +15,7 @@ COMMANDS = [
     "idle",
     "microphone",
     "models",
+    "peers",
     "rtc",
     "simulate",
     "soak",

@@ -13,6 +13,7 @@ import contextlib
 import json
 import logging
 import multiprocessing
+import os
 import statistics
 import tempfile
 import threading
@@ -123,9 +124,11 @@ async def run_stock(address: str) -> None:
     await media.serve(StockServer(tone(0.02, 48_000)), address)
 
 
-def server_process(kind: str, engine: str, address: str, control: Connection) -> None:
-    """Serves; answers each message on `control` with the CPU seconds that this process has used."""
+def server_process(kind: str, engine: str, address: str, core: int | None, control: Connection) -> None:
+    """Serves, on this core if one is given; answers each message on `control` with the CPU seconds that it has used."""
     logging.basicConfig(level=logging.WARNING)
+    if core is not None:
+        os.sched_setaffinity(0, {core})
 
     def report() -> None:
         with contextlib.suppress(EOFError):
@@ -246,7 +249,9 @@ def listener_process(address: str, peers: int, seconds: float, control: Connecti
 
 
 @contextlib.contextmanager
-def served(kind: str, listeners: Callable[..., None], *arguments: object) -> Iterator[tuple[Connection, Connection]]:
+def served(
+    kind: str, listeners: Callable[..., None], *arguments: object, core: int | None = None
+) -> Iterator[tuple[Connection, Connection]]:
     """An engine, a server of this kind and `listeners(address, *arguments, control)`, in processes of their own: the server's
     control and the listeners'."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -255,7 +260,7 @@ def served(kind: str, listeners: Callable[..., None], *arguments: object) -> Ite
         ears, ears_end = SPAWN.Pipe()
         for process in (
             SPAWN.Process(target=engine_process, args=(engine,), daemon=True),
-            SPAWN.Process(target=server_process, args=(kind, engine, address, servers_end), daemon=True),
+            SPAWN.Process(target=server_process, args=(kind, engine, address, core, servers_end), daemon=True),
             SPAWN.Process(target=listeners, args=(address, *arguments, ears_end), daemon=True),
         ):
             process.start()
