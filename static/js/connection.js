@@ -171,8 +171,16 @@ export class Connection extends EventTarget {
 
   async #try(line, session, within, ticket) {
     this.#trying.add(line);
-    line.addEventListener("message", ({ detail }) => (line === this.call || this.#trying.has(line)) && this.#tell("message", detail));
-    line.addEventListener("session", ({ detail }) => this.#take(line, detail), { once: true });
+    const early = []; // who hears of the session may answer, which takes a line
+    line.addEventListener("message", ({ detail }) => (line === this.call ? this.#tell("message", detail) : early.push(detail)));
+    line.addEventListener(
+      "session",
+      ({ detail }) => {
+        this.#take(line, detail);
+        for (const event of early) this.#tell("message", event);
+      },
+      { once: true },
+    );
     try {
       await line.connect(session, this.#resume, within, ticket);
     } catch (error) {
