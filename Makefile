@@ -7,31 +7,35 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-fast test-network soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
+.PHONY: run test test-fast test-network test-families soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
 
 run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
 # Tests that have targets of their own
-ASIDE := soak or screenshots or network
+ASIDE := soak or screenshots or network or families
 
 test: $(VENV)/.installed-dev browser stock-client
 	$(BIN)/python -m pytest tests -m "not e2e and not ($(ASIDE))" -n 2 --dist loadfile
-	$(BIN)/python -m pytest tests -m e2e
+	$(BIN)/python -m pytest tests -m "e2e and not ($(ASIDE))"
 
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests -m "not e2e and not slow and not ($(ASIDE))"
 
-# Bad networks, on this machine alone: it makes network namespaces, so it needs root. RUNS=20 for the README's figures
+# Bad networks, on this machine alone: it makes network namespaces, so it needs root. And nginx in front. RUNS=20 for the README's figures
 RUNS ?= 1
 test-network: $(VENV)/.installed-dev browser network-tools
-	VOXRTC_NETWORK_RUNS=$(RUNS) $(BIN)/python -m pytest tests/network -m network -s
+	VOXRTC_NETWORK_RUNS=$(RUNS) $(BIN)/python -m pytest tests/network tests/deploy -m network -s
 
 # How fast the voice is silent when somebody breaks in, 30 times in Chromium: three minutes. Before that, 55 times without a
 # browser: whether it speaks again each time, and whether the history is what an ear heard of it: two minutes
 interruptions: $(VENV)/.installed-dev browser
 	VOXRTC_INTERRUPTIONS=55 $(BIN)/python -m pytest tests/chat/test_many_interruptions.py -s
 	VOXRTC_INTERRUPTIONS=30 $(BIN)/python -m pytest tests/e2e/test_talk.py -k speech_silences -s
+
+# Every family from the hub to the ear, in Chromium; `make test` does it with two of them
+test-families: $(VENV)/.installed-dev browser
+	$(BIN)/python -m pytest tests/e2e/test_models.py -m "e2e or families"
 
 # Four people talk and are silent for so long, and nothing grows
 MINUTES ?= 60
@@ -87,6 +91,7 @@ browser:
 .PHONY: network-tools
 network-tools:
 	@missing=""; command -v ip >/dev/null || missing="iproute2"; command -v turnserver >/dev/null || missing="$$missing coturn"; \
+	PATH="$$PATH:/usr/sbin" command -v nginx >/dev/null || missing="$$missing nginx"; command -v openssl >/dev/null || missing="$$missing openssl"; \
 	if [ -z "$$missing" ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \

@@ -28,7 +28,10 @@ ROOT = Path(__file__).resolve().parents[2]
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 NAME, VISITOR = "voice.example.org", "127.0.0.2"
 
-pytestmark = pytest.mark.skipif(not (NGINX and shutil.which("openssl")), reason="needs nginx and openssl")
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.skipif(not (NGINX and shutil.which("openssl")), reason="needs nginx and openssl"),
+]
 
 
 def free_port() -> int:

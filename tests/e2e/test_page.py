@@ -99,6 +99,7 @@ def test_fits_a_phone(browser: Browser, server: httpx.Client, scheme: str) -> No
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     dark = page.evaluate("getComputedStyle(document.querySelector('.vx')).colorScheme") == "dark"
     assert dark == (scheme == "dark")
+    page.wait_for_function("document.querySelector('.vx-model')")  # what the server tells is there
     height = page.evaluate("document.querySelector('.vx').offsetHeight")
     page.route(CALLS, lambda route: busy(route))
     desk.speak("Hello.")

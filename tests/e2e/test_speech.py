@@ -28,10 +28,19 @@ def media(server: httpx.Client) -> dict[str, int]:
     return dict(server.get("/v1/voxrtc/stats").json()["media"])
 
 
-def concealed(desk: Desk) -> float:
-    """The share of this call's samples that the browser had to make up."""
-    stats = desk.stats()
-    return float(stats["concealedSamples"] / stats["totalSamplesReceived"])
+def concealed(desk: Desk, texts: list[str]) -> float:
+    """The share of the samples of these that the browser had to make up. Between them it makes up silence, since hardly
+    anything is sent then."""
+    made = received = 0
+    for text in texts:
+        desk.speak(text)
+        desk.await_sound()
+        before = desk.stats()
+        desk.await_state("ready")
+        after = desk.stats()
+        made += after["concealedSamples"] - before["concealedSamples"]
+        received += after["totalSamplesReceived"] - before["totalSamplesReceived"]
+    return float(made / received)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +68,7 @@ def test_five_sentences_are_understood_and_undamaged(desk: Desk, server: httpx.C
     heard = [ear.transcribe(sound) for sound in sounds]
     rate = ear.wer(SENTENCES, heard)
     quality, reference = (np.mean([ear.plcmos(sound) for sound in each]) for each in (sounds, straight))
-    figures = f"WER {rate:.1%}, PLCMOS {quality:.2f} (engine: {reference:.2f}), {concealed(desk):.2%} concealed, "
+    figures = f"WER {rate:.1%}, PLCMOS {quality:.2f} (engine: {reference:.2f}), "
     figures += f"{underruns} underruns, heard TTFA {waits[0]:.0f} ms with connecting, then {np.median(waits[1:]):.0f} ms"
     print(figures, *heard, sep="\n")
     assert rate <= 0.05, heard
@@ -71,10 +80,9 @@ def test_a_quiet_run_conceals_next_to_nothing(browser: Browser, server: httpx.Cl
     shares: list[float] = []
     while not shares or (shares[-1] > 0.01 and len(shares) < 3):
         desk = Desk(open_window(browser), str(server.base_url))
-        for text in THREE:
-            desk.hear(text)
-        shares.append(concealed(desk))
+        shares.append(concealed(desk, THREE))
         desk.page.context.close()
+    print(shares)
     assert min(shares) <= 0.01, shares
 
 
