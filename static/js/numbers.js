@@ -1,7 +1,6 @@
 /** The present figures as text: tiles, and a table of all models. Draws, and keeps nothing. */
-import { write } from "./element.js";
+import { element, write } from "./element.js";
 import { figure } from "./figure.js";
-import { element } from "./waterfall.js";
 import { DASHBOARD } from "./words.js";
 
 /**

@@ -3,8 +3,6 @@ import { write } from "./element.js";
 import { drawProgress } from "./progress.js";
 import { SHELF } from "./words.js";
 
-export { write };
-
 /**
  * The choices, those that can speak apart from those that can be loaded. A list that did not change is left alone: it may be open.
  * @param {HTMLSelectElement} select

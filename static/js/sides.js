@@ -1,7 +1,8 @@
 /** A comparison as it is shown: two choices, their figures and waterfalls side by side, and when each was heard. Keeps nothing. */
 import { element, write } from "./element.js";
+import { figure } from "./figure.js";
 import { drawChoices, drawVoices } from "./shelf.js";
-import { drawWaterfall, figure, width } from "./waterfall.js";
+import { drawWaterfall, width } from "./waterfall.js";
 import { COMPARE } from "./words.js";
 
 export const SIDES = ["a", "b"];

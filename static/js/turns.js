@@ -1,7 +1,7 @@
 /** The last turns as they are shown: a bar of stages each, which opens to the waterfall and its numbers. Draws, and keeps nothing. */
-import { write } from "./element.js";
+import { element, write } from "./element.js";
 import { figure } from "./figure.js";
-import { element, percent, row } from "./waterfall.js";
+import { percent, row } from "./waterfall.js";
 import { DASHBOARD } from "./words.js";
 
 const SHOWN = 8;

@@ -1,8 +1,7 @@
 /** The journey of the first sound as a picture: one row a stage, each bar where and as long as it took. */
+import { element } from "./element.js";
 import { figure } from "./figure.js";
 import { EMPTY } from "./journey.js";
-
-export { figure };
 
 /**
  * @param {Element} list an `ol`
@@ -36,11 +35,4 @@ export function row({ name, label, hint, start, ms }, total) {
 
 export function percent(ms, total) {
   return Math.min(100, (100 * ms) / total).toFixed(2);
-}
-
-export function element(tag, className, text = "") {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.textContent = text;
-  return made;
 }

@@ -116,6 +116,18 @@ async def test_what_an_interruption_cuts_counts_as_far_as_it_was_rendered() -> N
         assert before and cut and abs(cut.sent - before.sent) <= 2 * FRAME
 
 
+async def test_silence_that_is_under_way_after_a_hold_takes_nothing_from_what_was_heard() -> None:
+    async with Line() as line:
+        line.tunnel.attach(line.track)
+        await line.say(1.9)
+        await until(lambda: len(line.numbers) >= 40)
+        line.track.hold()
+        held, line.stands = line.track.clock, True
+        await until(lambda: len(line.numbers) >= 60)
+        cut = line.track.flush()
+        assert held and cut and held.sent - cut.sent <= 2 * FRAME
+
+
 async def test_another_line_takes_the_sound_up_where_this_one_was_heard() -> None:
     async with Line() as broken, Line() as line:
         line.track, line.time = broken.track, broken.time

@@ -155,6 +155,10 @@ class Playout:
         """Begin a new run at the next pause, where nobody hears that another encoder goes on."""
         self._renews = True
 
+    def sent_before(self, number: int) -> int | None:
+        """Samples of the stream that went out before the packets from `number` on; None: none of these had any."""
+        return next((each.before for each in self._past if each.number >= number), None)
+
     def rewind(self, number: int) -> None:
         """Nobody has heard the frames from `number` on: as far as they are remembered, they are played once more.
 

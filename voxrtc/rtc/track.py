@@ -86,7 +86,7 @@ class PlayoutTrack(MediaStreamTrack):
         self._encoder, self._adaptation = OpusEncoder(0), Adaptation()
         self._job: Future[None] | None = None
         self.monitor: Callable[[Samples | None], None] = _nobody  # told each frame that goes out; None: silence
-        self.unheard: Callable[[], int] = _none  # samples that went out and have not reached the ear, where the line knows
+        self.unheard: Callable[[], int | None] = _unknown  # the first packet that has not reached the ear, where the line knows
         self._turn = 0  # of lines: who took packets for an earlier one gets no more
         self._going = asyncio.Event()
         self._going.set()
@@ -120,9 +120,11 @@ class PlayoutTrack(MediaStreamTrack):
 
     def flush(self) -> Clock | None:
         """Silence within a frame: the present stream fades out and is over. Returns its last clock, as it was heard."""
+        first = self.unheard()
+        heard = None if first is None else self._playout.sent_before(first)
         clock = self._playout.flush()
         self._changed.set()
-        return clock and replace(clock, sent=max(0, clock.sent - self.unheard()))
+        return clock if clock is None or heard is None else replace(clock, sent=heard)
 
     def hold(self) -> None:
         """Silence within a frame, until `resume` or `flush`; what is written meanwhile waits."""
@@ -146,12 +148,13 @@ class PlayoutTrack(MediaStreamTrack):
     def detach(self) -> None:
         """The line that took packets so far gets no more; pauses until another one lets it `go`."""
         self._turn += 1
-        self.unheard = _none
+        self.unheard = _unknown
         self._playout.lead = LEAD
         self.pause()
 
-    def keeps(self, unheard: Callable[[], int]) -> None:
-        """The line loses nothing, and knows how many samples have not reached the ear; upon a hold its browser keeps them."""
+    def keeps(self, unheard: Callable[[], int | None]) -> None:
+        """The line loses nothing, and knows which packet is the first that has not reached the ear (None: there is none); upon
+        a hold its browser keeps them."""
         self.unheard = unheard
         self._playout.lead = 0
 
@@ -259,9 +262,8 @@ def _nobody(frame: Samples | None) -> None:
     """Watches no sound go by."""
 
 
-def _none() -> int:
+def _unknown() -> None:
     """What went out counts as heard."""
-    return 0
 
 
 class _Soon:

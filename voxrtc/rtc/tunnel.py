@@ -23,7 +23,6 @@ from aiortc.mediastreams import MediaStreamError
 from voxrtc.rtc.microphone import Microphone
 from voxrtc.rtc.opus import NOTHING
 from voxrtc.rtc.peer import PeerListener
-from voxrtc.rtc.sound import FRAME
 from voxrtc.rtc.track import PlayoutTrack
 
 SOUND, RENDERED = 0, 1
@@ -71,7 +70,7 @@ class Tunnel:
 
     def attach(self, track: PlayoutTrack) -> None:
         self._track = track
-        track.keeps(lambda: len(self._under_way) * FRAME)
+        track.keeps(lambda: self._under_way[0] if self._under_way else None)
         self._tasks.append(asyncio.create_task(self._pump(track)))
 
     def detach(self) -> None:
