@@ -18,12 +18,12 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
 from voxrtc.api.host import Host
-from voxrtc.api.origin import foreign
+from voxrtc.api.pump import BAD_REQUEST, LATER, Pump, is_foreign, refuse, refuse_as
 from voxrtc.chat import events
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages.media import Dig, Resume
 
-HUNG_UP, ELSEWHERE, BAD_REQUEST, REFUSED, TOO_SLOW, LATER = 1000, 4001, 4000, 1008, 1008, 1013  # close codes
+HUNG_UP, ELSEWHERE = 1000, 4001  # close codes
 HELLO_WITHIN = 5.0  # seconds
 UNREAD = 1 << 20  # bytes that may wait for a browser: sound is bounded by what it reports, so these are events
 LARGEST = 1 << 12  # bytes of a packet; Opus has at most 1275
@@ -47,20 +47,19 @@ def router(media: MediaClient, host: Host) -> APIRouter:
     async def tunnel(socket: WebSocket) -> None:
         await socket.accept()
         with contextlib.suppress(WebSocketDisconnect):
-            if origin := foreign(socket.headers):
-                message = f"Pages of {origin} may not talk to this server."
-                return await _refuse(socket, REFUSED, "cross_origin", message)
+            if await is_foreign(socket):
+                return
             try:
                 hello = msgspec.json.decode(await asyncio.wait_for(socket.receive_text(), HELLO_WITHIN), type=Hello)
             except (TimeoutError, KeyError, msgspec.DecodeError) as error:
                 message = f"The first message is text, with a session and what to resume ({type(error).__name__}: {error})."
-                return await _refuse(socket, BAD_REQUEST, "invalid_request", message)
+                return await refuse(socket, BAD_REQUEST, "invalid_request", message)
             talk = _Talk(socket, media)
             try:
                 if not (hello.resume and hello.resume.token):  # else it has its place
                     host.begin(talk.call, address_of(socket), hello.ticket)
             except ApiError as error:
-                return await _refuse(socket, LATER, error.code, str(error.detail))
+                return await refuse(socket, LATER, error.code, str(error.detail))
             if not await talk.run(hello):
                 host.over(talk.call)
 
@@ -73,52 +72,29 @@ class _Talk:
     def __init__(self, socket: WebSocket, media: MediaClient) -> None:
         self._socket, self._media = socket, media
         self.call = f"tunnel_{uuid.uuid4().hex}"
-        self._unsent: asyncio.Queue[str | bytes | None] = asyncio.Queue()  # None: it is over
-        self._unread = 0  # bytes or characters
-        self._too_slow = asyncio.Event()
+        self._pump = Pump(socket, UNREAD, "This browser does not read its events.")
         self._hung_up = False
         self._heard = 0.0  # until when, at `FASTEST`
 
     async def run(self, hello: Hello) -> bool:
         """Until its end; whether it came about."""
         try:
-            await self._media.dig(Dig(call=self.call, session=hello.session, resume=hello.resume), self._tell)
+            await self._media.dig(Dig(call=self.call, session=hello.session, resume=hello.resume), self._pump.tell)
         except CallRefused as refusal:
-            code = LATER if refusal.status == 503 else BAD_REQUEST
-            await _refuse(self._socket, code, refusal.code, refusal.message)
+            await refuse_as(self._socket, refusal)
             return False
-        ways = [asyncio.ensure_future(way) for way in (self._to_browser(), self._to_media(), self._too_slow.wait())]
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            await self._leave()
+        await self._pump.run(self._to_media(), self._over, self._leave)
         return True
 
-    async def _leave(self) -> None:
-        with contextlib.suppress(CallRefused):
-            if self._hung_up:
-                await self._media.hang_up(self.call)
-            else:
-                self._media.lost(self.call)
-        if self._too_slow.is_set():
-            with contextlib.suppress(TimeoutError):  # it may not read this either
-                await asyncio.wait_for(self._socket.close(TOO_SLOW, "This browser does not read its events."), 1.0)
-
-    def _tell(self, message: str | bytes | None) -> None:
-        self._unsent.put_nowait(message)
-        self._unread += len(message or "")
-        if self._unread > UNREAD:
-            self._too_slow.set()
-
-    async def _to_browser(self) -> None:
-        """Until it leaves, has another line, or the media process is gone."""
-        while (message := await self._unsent.get()) is not None:
-            await (self._socket.send_bytes(message) if isinstance(message, bytes) else self._socket.send_text(message))
-            self._unread -= len(message)
+    async def _over(self) -> None:
+        """The browser has another line, or the media process is gone."""
         await self._socket.close(ELSEWHERE, "This line is over.")
+
+    async def _leave(self) -> None:
+        if self._hung_up:
+            await self._media.hang_up(self.call)
+        else:
+            self._media.lost(self.call)
 
     async def _to_media(self) -> None:
         while True:
@@ -129,12 +105,14 @@ class _Talk:
             if (packet := message.get("bytes")) is not None:
                 await self._pass(packet)
             elif not await self._say(message["text"]):
-                return self._tell(None)
+                return self._pump.tell(None)
 
     async def _pass(self, packet: bytes) -> None:
         """A packet; who sends them too fast waits in its own connection."""
         if len(packet) > LARGEST:
-            return self._tell(events.error("packet_too_large", f"A packet may have {LARGEST} bytes; this has {len(packet)}."))
+            return self._pump.tell(
+                events.error("packet_too_large", f"A packet may have {LARGEST} bytes; this has {len(packet)}.")
+            )
         now = time.monotonic()
         self._heard = max(self._heard, now) + 1 / FASTEST
         if (ahead := self._heard - now - PATIENCE) > 0:
@@ -144,16 +122,12 @@ class _Talk:
     async def _say(self, text: str) -> bool:
         """An event, when the one before was dealt with. False: nobody is there any more."""
         if len(text.encode()) > events.MAX_EVENT:
-            self._tell(events.error("event_too_large", f"An event may have {events.MAX_EVENT} bytes; this has {len(text)}."))
+            self._pump.tell(
+                events.error("event_too_large", f"An event may have {events.MAX_EVENT} bytes; this has {len(text)}.")
+            )
             return True
         try:
             await self._media.say(self.call, text)
         except CallRefused:
             return False
         return True
-
-
-async def _refuse(socket: WebSocket, status: int, code: str, message: str) -> None:
-    """Say why, and close."""
-    await socket.send_text(events.error(code, message))
-    await socket.close(status, code)
