@@ -168,7 +168,10 @@ def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, place: st
 def _place(listener: socket.socket) -> str:
     """Where this server is reached from this machine."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
+
+
+def _url(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
@@ -253,8 +256,7 @@ async def _greet(
 
     The chat model is started then, so that the voice need not wait for it.
     """
-    host, port = listener.getsockname()[:2]
-    place = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    place = _url(*listener.getsockname()[:2])
     await media.ready()
     if card.missing():
         print(f"\n  VoxRTC fetches {card.info.title} and shows how far it is: {place}\n", flush=True)

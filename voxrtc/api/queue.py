@@ -11,6 +11,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from voxrtc.api.address import address_of
+from voxrtc.api.live import HEADERS
 from voxrtc.api.waiting import CALLED, Ticket, WaitingRoom
 
 LOOK_EVERY = 2.0  # seconds; also how soon it is noticed that somebody behind a proxy left
@@ -36,8 +37,7 @@ class _Line(StreamingResponse):
     """Stands in line for as long as somebody reads."""
 
     def __init__(self, room: WaitingRoom, ticket: Ticket, moved: asyncio.Event) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(_told(room, ticket, moved), headers=headers, media_type="text/event-stream")
+        super().__init__(_told(room, ticket, moved), headers=HEADERS, media_type="text/event-stream")
         self._room, self._ticket = room, ticket
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

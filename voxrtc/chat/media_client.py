@@ -65,8 +65,6 @@ class MediaClient:
     async def answer(self, offer: Offer) -> Answer:
         """Set a call up. Raises `CallRefused`."""
         reply = await self._ask(offer)
-        if isinstance(reply, Refused):
-            raise CallRefused(reply.status, reply.code, reply.message)
         assert isinstance(reply, Answer)
         return reply
 
@@ -123,14 +121,13 @@ class MediaClient:
     async def _begin(self, request: Open | Dig, listener: Callable[[Any], None]) -> None:
         self._listeners[request.call] = listener
         try:
-            reply = await self._ask(request)
-            if isinstance(reply, Refused):
-                raise CallRefused(reply.status, reply.code, reply.message)
+            await self._ask(request)
         except BaseException:
             self._listeners.pop(request.call, None)
             raise
 
     async def _ask(self, request: MediaRequest, within: float = ANSWER_WITHIN) -> MediaReply:
+        """Its reply. Raises `CallRefused`, also when that is one."""
         if not self._connected.is_set():
             raise _gone("The media process is starting. Please try again in a few seconds.")
         key = f"{_QUESTIONS[type(request)]} {request.call}"  # a call may be hung up while it is being answered
@@ -140,13 +137,16 @@ class MediaClient:
             if not self._connection.send(request):
                 self._connected.clear()  # before the monitor says so
                 raise _gone(STOPPED)
-            return await asyncio.wait_for(future, within)
+            reply = await asyncio.wait_for(future, within)
         except TimeoutError:
             raise _gone(f"The media process did not answer within {within:.0f} s. Please try again.") from None
         finally:
             self._open[key].remove(future)
             if not self._open[key]:
                 del self._open[key]
+        if isinstance(reply, Refused):
+            raise CallRefused(reply.status, reply.code, reply.message)
+        return reply
 
     def _take(self, reply: MediaReply) -> None:
         if isinstance(reply, Over):
