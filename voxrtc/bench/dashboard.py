@@ -10,10 +10,7 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +21,7 @@ from pathlib import Path
 
 import httpx
 
+from voxrtc.bench import program
 from voxrtc.bench.microphone import Talk, second
 from voxrtc.bench.rtc import SPAWN, Listener, Signal, await_reply, end
 from voxrtc.rtc import ice
@@ -33,7 +31,6 @@ LIVE = "/v1/voxrtc/live"
 READY_WITHIN = 180.0  # seconds
 SETTLE = 3.0  # seconds after a change
 TEXT = "The river runs past the mill and under the bridge."  # short: an engine makes a text at once, and then rests
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 # --- who listens and talks ---
@@ -114,22 +111,14 @@ async def viewers(port: int, count: int) -> AsyncIterator[list[int]]:
 @contextlib.contextmanager
 def product() -> Iterator[tuple[int, int]]:
     """The product, once it can speak: its process and its port. Nobody answers in it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = program.free_port()
     settings = {"HOST": "127.0.0.1", "PORT": str(port), "VOXRTC_ICE_LOOPBACK": "1", "VOXRTC_CHAT_LOCAL": "none"}
-    with tempfile.TemporaryFile() as log:
-        server = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=os.environ | settings, stdout=log, stderr=log)
-        try:
-            until = time.monotonic() + READY_WITHIN
-            while not _ready(port):
-                if server.poll() is not None or time.monotonic() > until:
-                    raise SystemExit("the server did not start; `python app.py` tells why")
-                time.sleep(0.5)
-            yield server.pid, port
-        finally:
-            server.terminate()
-            server.wait()
+    command, trouble = [sys.executable, "app.py"], "the server did not start; `python app.py` tells why"
+    with (
+        tempfile.TemporaryFile() as log,
+        program.started(command, lambda: _ready(port), READY_WITHIN, trouble, settings, ROOT, log) as server,
+    ):
+        yield server, port
 
 
 def _ready(port: int) -> bool:
@@ -141,11 +130,10 @@ def _ready(port: int) -> bool:
 def cpu(process: int) -> dict[int, float]:
     """CPU seconds of a process and all that it has started, by process (proc(5): utime and stime)."""
     parents, used = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            fields = stat.read_text().rsplit(")", 1)[1].split()
-            number = int(stat.parent.name)
-            parents[number], used[number] = int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS
+            fields, number = program.stat(folder.name), int(folder.name)
+            parents[number], used[number] = int(fields[1]), program.seconds(fields)
     family = {process}
     while more := {child for child, parent in parents.items() if parent in family} - family:
         family |= more

@@ -11,10 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing.connection import Connection
@@ -22,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from voxrtc.bench import beside
+from voxrtc.bench import beside, program
 from voxrtc.bench.microphone import Talk, second
 from voxrtc.bench.rtc import (
     FIGURES,
@@ -92,31 +89,15 @@ def visiting_ours(address: str, *arguments: object) -> None:
 @contextlib.contextmanager
 def fastrtc(python: str) -> Iterator[tuple[str, Callable[[], float]]]:
     """A fastrtc server, once it answers: its address, and how to ask for the CPU seconds that it has used."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen([python, SERVER, str(port)])
-    try:
-        until = time.monotonic() + STARTS_WITHIN
-        while not _answers(port):
-            if server.poll() is not None or time.monotonic() > until:
-                raise SystemExit(f"fastrtc did not start with {python}; `make bench-fastrtc` makes an environment for it")
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}", lambda: _seconds_of(server.pid)
-    finally:
-        server.terminate()
-        server.wait()
+    port = program.free_port()
+    trouble = f"fastrtc did not start with {python}; `make bench-fastrtc` makes an environment for it"
+    with program.started([python, SERVER, str(port)], lambda: _answers(port), STARTS_WITHIN, trouble) as server:
+        yield f"http://127.0.0.1:{port}", lambda: program.seconds(program.stat(server))
 
 
 def _answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _seconds_of(process: int) -> float:
-    """CPU seconds of a process, all its threads (proc(5): utime and stime)."""
-    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 # --- runs ---

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from voxrtc.bench import program
 from voxrtc.bench.figures import Figures, Usage, figures
 from voxrtc.bench.load import GiveUp, listen, never
 from voxrtc.bench.workload import Request
@@ -71,11 +72,11 @@ class Server:
     async def usage(self) -> Usage:
         """Of its process and of the machine, from /proc, and what it says of itself."""
         assert self.child.process
-        folder, ticks = Path(f"/proc/{self.child.process.pid}"), os.sysconf("SC_CLK_TCK")
-        cpu = sum(map(int, (folder / "stat").read_text().rsplit(")", 1)[1].split()[11:13])) / ticks
-        pages = int((folder / "statm").read_text().split()[1])
+        process = self.child.process.pid
+        cpu = program.seconds(program.stat(process))
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
         user, nice, system, _idle, _wait, *more = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
-        busy = (user + nice + system + sum(more)) / ticks
+        busy = (user + nice + system + sum(more)) / program.TICKS
         others = busy - cpu - time.process_time()
         stats = await self.client.stats()
         return Usage(cpu, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, others, stats.overhead if stats.steps else None)
