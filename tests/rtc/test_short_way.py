@@ -1,4 +1,4 @@
-"""Packets between socket, track and microphone without aiortc's tasks, as a browser sees it; and whether aiortc is as we know it."""
+"""Packets between socket, track and microphone without the tasks of aiortc: what a browser sees; whether aiortc is the same."""
 
 from __future__ import annotations
 
