@@ -162,6 +162,7 @@ class ToneTransport:
                         kv_pages=1,
                         waiting=0,
                         streams=[],
+                        now=time.monotonic(),
                     )
                 )
             case GetUse():

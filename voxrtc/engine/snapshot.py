@@ -149,6 +149,7 @@ def stats(
         lately=_steps(sums.lately, now),
         waiting=waiting(streams),
         streams=[_stream(s, now) for s in streams],
+        now=now,
     )
 
 

@@ -102,6 +102,12 @@ class SetPolicy(Message):
     policy: PolicyName
 
 
+class SetReplicas(Message):
+    """Have so many replicas of the model: of an engine that is a cluster of them. Those that go end when their streams have."""
+
+    count: int
+
+
 class Unload(Message):
     """Ask the engine to end, unless somebody listens. `Unloaded` answers."""
 
@@ -282,6 +288,14 @@ class StepStats(msgspec.Struct, frozen=True, kw_only=True):
     expected_ms: float | None = None
 
 
+class ReplicaStats(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several replicas that are one engine to others."""
+
+    name: str
+    streams: int
+    waiting: int  # of the streams
+
+
 class Stats(Message):
     """The engine's counters since it started, and its present load."""
 
@@ -307,7 +321,9 @@ class Stats(Message):
     slots: int = 0  # streams that can be in at a time; 0: any
     ttfa: Latency = Latency()  # from a request to its first sound, of late
     lately: StepStats = StepStats()
+    now: float = 0.0  # by the engine's clock
+    replicas: list[ReplicaStats] = msgspec.field(default_factory=list)  # none of an engine by itself
 
 
-EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | Watch | Unload | GetUse | GetModels | GetStats
+EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | SetReplicas | Watch | Unload | GetUse | GetModels | GetStats
 EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Use | Models | Stats
