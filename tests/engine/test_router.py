@@ -45,7 +45,7 @@ def test_a_faster_replica_takes_more() -> None:
 
 
 def test_capacity_by_hand() -> None:
-    """At 50 frames a second a step has 20 ms: 2 and 1 a stream leave room for 18. Sound: 1000 ms, 2 x 10, and 2 x 5 + 50 x 1."""
+    """At 50 frames a second a step has 20 ms: 2 and 1 a stream leave room for 18. Sound: 1000 ms, 2 x 10, 2 x 5 + 50 x 1."""
     step = CostStats(call_ms=1.5, each_ms={"stream": 0.75, "prompt token": 9.0}, observed=9)
     depth = CostStats(call_ms=0.5, each_ms={"stream": 0.25}, observed=9)
     codec = CostStats(call_ms=10.0, each_ms={"stream": 5.0, "frame": 1.0}, observed=9)

@@ -26,6 +26,7 @@ from voxrtc.messages.engine import (
     Progress,
     Queued,
     SetPolicy,
+    SetReplicas,
     Stats,
     Unload,
     Unloaded,
@@ -140,6 +141,10 @@ class EngineClient:
         """Have the engine plan by this policy from its next step on, also one that is started later."""
         self._policy = policy
         self._tell(SetPolicy(policy=policy))
+
+    def resize(self, replicas: int) -> None:
+        """Have so many replicas of an engine that is a cluster of them."""
+        self._tell(SetReplicas(count=replicas))
 
     async def models(self) -> list[ModelInfo]:
         """The loaded model, from the engine's own loop. Raises `EngineLost` when there is none that is ready."""

@@ -29,7 +29,6 @@ async def run(settings: Settings, server: EngineServer) -> None:
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     when_parent_ends(lambda: loop.call_soon_threadsafe(over.set))
-    loop.add_signal_handler(signal.SIGTERM, over.set)
     with tempfile.TemporaryDirectory() as folder:
         try:
             host = _host(settings, Path(folder), server)
@@ -37,6 +36,7 @@ async def run(settings: Settings, server: EngineServer) -> None:
             server.tell(Progress(state="failed", message=str(wrong)))
             await over.wait()
             return
+        loop.add_signal_handler(signal.SIGTERM, over.set)  # only now, since Ray takes it for itself
         replicas = Replicas(host, settings.replicas, server.tell, server.open)
         server.memory = lambda: replicas.memory
         await over.wait()
