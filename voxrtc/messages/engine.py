@@ -274,12 +274,15 @@ class CostStats(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepStats(msgspec.Struct, frozen=True, kw_only=True):
     """The steps of the last second: how many, and on average the streams in one, its milliseconds, and what it was expected
-    to cost. Of none there are no averages."""
+    to cost. Of none there are no averages. `recorded` is the share of them that CUDA graphs repeated, and `gap_ms` how long the
+    device typically was without a step between two."""
 
     count: int = 0
     streams: float = 0.0
     ms: float | None = None
     expected_ms: float | None = None
+    recorded: float = 0.0
+    gap_ms: float | None = None
 
 
 class Stats(Message):
@@ -307,6 +310,7 @@ class Stats(Message):
     slots: int = 0  # streams that can be in at a time; 0: any
     ttfa: Latency = Latency()  # from a request to its first sound, of late
     lately: StepStats = StepStats()
+    graphs: int = 0  # CUDA graphs that were recorded
 
 
 EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | Watch | Unload | GetUse | GetModels | GetStats
