@@ -280,12 +280,15 @@ class CostStats(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepStats(msgspec.Struct, frozen=True, kw_only=True):
     """The steps of the last second: how many, and on average the streams in one, its milliseconds, and what it was expected
-    to cost. Of none there are no averages."""
+    to cost. Of none there are no averages. `recorded` is the share of them that CUDA graphs repeated, and `gap_ms` how long the
+    device typically was without a step between two."""
 
     count: int = 0
     streams: float = 0.0
     ms: float | None = None
     expected_ms: float | None = None
+    recorded: float = 0.0
+    gap_ms: float | None = None
 
 
 class ReplicaStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,6 +326,7 @@ class Stats(Message):
     lately: StepStats = StepStats()
     now: float = 0.0  # by the engine's clock
     replicas: list[ReplicaStats] = msgspec.field(default_factory=list)  # none of an engine by itself
+    graphs: int = 0  # CUDA graphs that were recorded
 
 
 EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | SetReplicas | Watch | Unload | GetUse | GetModels | GetStats
