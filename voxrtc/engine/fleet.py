@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from functools import partial
 from typing import Protocol, TypeVar
 
-from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed, Transport
-from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, PolicyName, Progress, Queued, Stats, Use
+from voxrtc.engine.client import EngineClient, EngineLost, News, StreamFailed, Transport
+from voxrtc.messages.conversation import Hear
+from voxrtc.messages.engine import Generate, ModelInfo, Playout, PolicyName, Progress, Stats, Use
 
 TOLD_WITHIN = 2.0  # seconds that an engine may take to answer a question
 
@@ -74,7 +75,19 @@ class Fleet:
         """A model takes text while it speaks, as far as is known."""
         return any(info.running for info in self.known if info.name == model)
 
-    async def generate(self, request: Generate) -> AsyncGenerator[Queued | Chunk, None]:
+    def hears(self, model: str) -> bool:
+        """A model hears and answers by itself, as far as is known. "": the one that `generate` would take."""
+        return any(info.kind == "speech to speech" for info in self.known if info.name == (model or self.known[0].name))
+
+    def hear(self, model: str, sound: Hear) -> None:
+        """`EngineClient.hear`, by this model's engine."""
+        self._clients[model].hear(sound)
+
+    def unhear(self, model: str, hearing: str) -> None:
+        """`EngineClient.unhear`."""
+        self._clients[model].unhear(hearing)
+
+    async def generate(self, request: Generate) -> AsyncGenerator[News, None]:
         """`EngineClient.generate` by the engine of `request.model`. Raises `StreamFailed`."""
         async with contextlib.aclosing(self._engine_for(request.model).generate(request)) as replies:
             async for reply in replies:
