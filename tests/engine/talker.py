@@ -11,7 +11,7 @@ from tests.engine.toy import Toy
 from voxrtc.speechlm.base import Frames, InvalidRequest, Prompt, Said, Sampler, TooLong, Utterance
 
 ROLES = {"system": 1, "user": 2, "assistant": 3}
-STRIDE = 100  # samples heard that make a position
+STRIDE = 800  # samples heard that make a position
 EVERY = 3  # frames of which the first writes
 MARK = 63  # second code of a frame that writes; poison to the detokenizer
 HALVES = 56  # first codes from here on are the first half of a character
@@ -30,7 +30,7 @@ class Talker(Toy):
     """Answers with four frames for each position of the last turn. It fails where `Toy` does; a sound of 0.9 breaks its
     ear, and one of -0.9 is what it cannot take."""
 
-    hears, hearing_rate = True, 1000
+    hears, hearing_rate = True, 8000
 
     def listen(self) -> Ear:
         return Ear()
