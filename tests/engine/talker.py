@@ -11,7 +11,7 @@ from tests.engine.toy import Toy
 from voxrtc.speechlm.base import Frames, InvalidRequest, Prompt, Said, Sampler, TooLong, Utterance
 
 ROLES = {"system": 1, "user": 2, "assistant": 3}
-STRIDE = 800  # samples heard that make a position
+STRIDE = 1600  # samples heard that make a position
 EVERY = 3  # frames of which the first writes
 MARK = 63  # second code of a frame that writes; poison to the detokenizer
 HALVES = 56  # first codes from here on are the first half of a character
@@ -50,9 +50,9 @@ class Talker(Toy):
         assert utterance.conversation and not utterance.text
         turns = [self._positions(turn) for turn in utterance.conversation]
         data = torch.tensor([position for turn in turns for position in turn])
-        if len(data) > 64:
+        if len(data) > 96:
             raise TooLong("This conversation is too long. Please say less.")
-        return Prompt(length=len(data), max_frames=min(60, 4 * len(turns[-1])), data=data)
+        return Prompt(length=len(data), max_frames=min(60, 4 * len(turns[-1]), 127 - len(data)), data=data)
 
     def _positions(self, turn: Said) -> list[int]:
         assert turn.sound is None or turn.sound.complete

@@ -25,12 +25,12 @@ from voxrtc.speechlm.base import InvalidRequest, Prompt, Said, TooLong, Utteranc
 TALKER = Talker()  # keeps nothing of a stream
 
 
-def pcm(*levels: float, each: int = 800) -> bytes:
+def pcm(*levels: float, each: int = 1600) -> bytes:
     return (np.repeat(np.array(levels), each) * 32767).astype("<i2").tobytes()
 
 
 def hear(bench: Bench, id: str, sound: bytes, final: bool = True, rate: int = 8000) -> None:
-    bench.send(Hear(hearing=id, pcm=sound, sample_rate=rate, final=final), id)
+    bench.send(Hear(hearing=id, pcm=sound, sample_rate=rate, first=id not in bench.replies, final=final), id)
 
 
 def ask(bench: Bench, stream: str, *turns: ConversationTurn, **sampling: Any) -> None:
@@ -117,7 +117,7 @@ def alone(count: int, seed: int) -> tuple[list[list[int]], str]:
 
 
 def said(count: int) -> bytes:
-    return pcm(*(0.1 * (n % 8) for n in range(count)), each=720)
+    return pcm(*(0.1 * (n % 8) for n in range(count)), each=1440)
 
 
 @settings(max_examples=10, deadline=None)
@@ -200,7 +200,7 @@ def test_the_oldest_turns_leave_first_and_instructions_stay() -> None:
     ask(bench, "a", Words(role="system", text="Be brief."), user[0], old, user[1], old, user[2])
     bench.run()
     assert [turn.text for turn in asked[-1]] == ["Be brief.", "three"] and isinstance(bench.replies["a"][-1], Ended)
-    ask(bench, "b", Words(role="user", text="x" * 100))
+    ask(bench, "b", Words(role="user", text="x" * 120))
     bench.run()
     assert bench.replies["b"][-1].message == "This conversation is too long. Please say less."  # type: ignore[union-attr]
 
@@ -263,8 +263,8 @@ def test_nobody_waits_for_more_than_a_slice_of_another() -> None:
             super().hear(hearing, samples, final)
 
     kept = Hearings(Noting(), ear, lambda act: act())
-    kept.hear(Hear(hearing="long", pcm=pcm(0.1, each=14_400), sample_rate=8000, final=True))
-    kept.hear(Hear(hearing="short", pcm=pcm(0.6), sample_rate=8000))
+    kept.hear(Hear(hearing="long", pcm=pcm(0.1, each=14_400), sample_rate=8000, first=True, final=True))
+    kept.hear(Hear(hearing="short", pcm=pcm(0.6), sample_rate=8000, first=True))
     kept.hear(Hear(hearing="short", pcm=pcm(0.6), sample_rate=8000, final=True))
     over: list[str] = []
     kept.when_over(["short"], lambda: over.append("short"))
@@ -273,9 +273,9 @@ def test_nobody_waits_for_more_than_a_slice_of_another() -> None:
         ear.run()
     assert heard == [
         (False, 4000, False),
-        (True, 800, False),
+        (True, 1600, False),
         (False, 4000, False),
-        (True, 800, True),
+        (True, 1600, True),
         (False, 4000, False),
         (False, 2400, True),
     ]
@@ -285,7 +285,7 @@ def test_nobody_waits_for_more_than_a_slice_of_another() -> None:
 def test_a_hearing_that_is_forgotten_is_heard_no_further_and_holds_nobody_up() -> None:
     ear, over = Later(), list[str]()
     kept = Hearings(TALKER, ear, lambda act: act())
-    kept.hear(Hear(hearing="a", pcm=bytes(32_000), sample_rate=8000))
+    kept.hear(Hear(hearing="a", pcm=bytes(32_000), sample_rate=8000, first=True))
     kept.when_over(["a"], lambda: over.append("a"))
     kept.forget("a")
     assert over == ["a"] and not len(kept) and len(ear.jobs) == 1
@@ -297,22 +297,22 @@ def test_the_oldest_are_forgotten_when_there_is_no_room(monkeypatch: pytest.Monk
     monkeypatch.setattr(hearings, "KEPT", 1.0)
     kept = Hearings(TALKER, Inline(), lambda act: act())
     for id in "abc":
-        kept.hear(Hear(hearing=id, pcm=bytes(2 * 3200), sample_rate=8000, final=True))
+        kept.hear(Hear(hearing=id, pcm=bytes(2 * 3200), sample_rate=8000, first=True, final=True))
     assert set(kept.sounds("abc")) == {"b", "c"}
 
 
 def test_sound_comes_at_the_models_rate() -> None:
     kept = Hearings(TALKER, Inline(), lambda act: act())
     for at in range(4):
-        part = pcm(0.3, each=2000)
-        kept.hear(Hear(hearing="a", pcm=part, sample_rate=16_000, final=at == 3))
+        part = pcm(0.3, each=4000)
+        kept.hear(Hear(hearing="a", pcm=part, sample_rate=16_000, first=at == 0, final=at == 3))
     ear = kept.sounds(["a"])["a"]
-    assert ear.complete and len(ear.codes) == 5, "half a second"
+    assert ear.complete and len(ear.codes) == 5, "a second"
     assert isinstance(kept_failure(8), InvalidRequest)
 
 
 def kept_failure(rate: int) -> BaseException:
     kept = Hearings(TALKER, Inline(), lambda act: act())
-    kept.hear(Hear(hearing="a", pcm=bytes(100), sample_rate=rate))
+    kept.hear(Hear(hearing="a", pcm=bytes(100), sample_rate=rate, first=True))
     failure: BaseException = kept.sounds(["a"])["a"]
     return failure

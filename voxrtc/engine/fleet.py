@@ -76,16 +76,16 @@ class Fleet:
         return any(info.running for info in self.known if info.name == model)
 
     def hears(self, model: str) -> bool:
-        """A model hears and answers by itself, as far as is known. "": the one that `generate` would take."""
-        return any(info.kind == "speech to speech" for info in self.known if info.name == (model or self.known[0].name))
+        """A model hears and answers by itself, as far as is known. "": the one that speaks when none is named."""
+        return any(info.kind == "speech to speech" for info in self.known if info.name == self._name(model))
 
     def hear(self, model: str, sound: Hear) -> None:
         """`EngineClient.hear`, by this model's engine."""
-        self._clients[model].hear(sound)
+        self._clients[self._name(model)].hear(sound)
 
     def unhear(self, model: str, hearing: str) -> None:
         """`EngineClient.unhear`."""
-        self._clients[model].unhear(hearing)
+        self._clients[self._name(model)].unhear(hearing)
 
     async def generate(self, request: Generate) -> AsyncGenerator[News, None]:
         """`EngineClient.generate` by the engine of `request.model`. Raises `StreamFailed`."""
@@ -239,10 +239,14 @@ class Fleet:
 
     # --- who speaks ---
 
+    def _name(self, model: str) -> str:
+        """The model meant: the first that is known where none is named."""
+        return model or next((info.name for info in self.known), self.default)
+
     def _engine_for(self, model: str) -> EngineClient:
         """The engine to ask. Raises `StreamFailed` where there is none and none is on its way."""
         known = [info.name for info in self.known]
-        model = model or (known[0] if known else self.default)
+        model = self._name(model)
         client, expected = self._clients.get(model), model == self.default
         if self._processes:
             expected = self._processes.runs(model)

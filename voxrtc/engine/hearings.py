@@ -70,11 +70,10 @@ class Hearings:
 
     def hear(self, sound: Hear) -> None:
         """More of a recording. What cannot be heard is remembered, to be told to who needs it."""
-        if not self._model.hears:
-            return
-        if (hearing := self._of.get(sound.hearing)) is None:
-            hearing = self._of[sound.hearing] = self._begin(sound.sample_rate)
-        if hearing.final or hearing.over:
+        if sound.first and sound.hearing not in self._of and self._model.hears:
+            self._of[sound.hearing] = self._begin(sound.sample_rate)
+        hearing = self._of.get(sound.hearing)
+        if hearing is None or hearing.final or hearing.over:
             return
         hearing.waiting += sound.pcm
         hearing.seconds += len(sound.pcm) / 2 / max(1, hearing.sample_rate)

@@ -19,6 +19,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -250,8 +251,8 @@ class Engine:
             self._next_piece(stream)
 
     def _hand_over(self, stream: Stream, piece: Piece, samples: Tensor, final: bool) -> None:
-        rate, number = self.worker.model.detokenizer.sample_rate, stream.chunks
-        timing = None if number else stream.timing(self.clock())
+        rate = self.worker.model.detokenizer.sample_rate
+        timing = None if stream.chunks else stream.timing(self.clock())
         if timing and not stream.request.continues:
             self.counters.ttfa.observe(timing.first_chunk, timing.first_chunk - timing.accepted)
         stream.state = State.PLAYING
@@ -261,8 +262,8 @@ class Engine:
         if final:
             spoken.append(words.rest(stream.delivered))
         frames = piece.writing.frames() if piece.writing else b""
-        sound = {"pcm": pcm16(samples), "sample_rate": rate, "frames": frames}
-        stream.reply(Chunk(stream=stream.id, index=number, **sound, timing=timing, spoken=spoken))
+        sound = Chunk(stream=stream.id, index=stream.chunks, pcm=pcm16(samples), sample_rate=rate, spoken=spoken)
+        stream.reply(msgspec.structs.replace(sound, timing=timing, frames=frames))
         stream.chunks += 1
         self.counters.chunks += 1
 

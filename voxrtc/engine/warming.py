@@ -42,7 +42,7 @@ def warm_up(engine: Engine) -> None:
 def _hear_silence(engine: Engine) -> tuple[ConversationTurn, ...]:
     """A second of it, to be answered."""
     rate = engine.worker.model.hearing_rate
-    engine.submit(Hear(hearing=EAR, pcm=bytes(2 * rate), sample_rate=rate, final=True), _nobody)
+    engine.submit(Hear(hearing=EAR, pcm=bytes(2 * rate), sample_rate=rate, first=True, final=True), _nobody)
     return (Heard(hearing=EAR),)
 
 

@@ -48,6 +48,7 @@ class Hear(Message):
     hearing: str  # a fresh id chosen by the caller
     pcm: bytes
     sample_rate: int
+    first: bool = False  # where the first is lost with an engine, the rest is not taken for the whole
     final: bool = False
 
 
