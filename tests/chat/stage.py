@@ -35,8 +35,14 @@ class Stage:
     paced = True
     packets = 0
 
-    def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None, replier: Replier | None = None) -> None:
-        self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
+    def __init__(
+        self,
+        speed: float = 0.0,
+        models: list[ModelInfo] | None = None,
+        replier: Replier | None = None,
+        transports: list[Any] | None = None,
+    ) -> None:
+        self.tones = transports or [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
         self.tone, self.engines = self.tones[0], tones(*self.tones)
         self.hearing, self.tally = Hearing(), Tally()
         choice = choose(self.engines.known, None, None)

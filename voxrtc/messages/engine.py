@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from voxrtc.messages import Message
+from voxrtc.messages.conversation import ConversationTurn, Forget, Hear, Wrote
 from voxrtc.recent import Latency
 
 # --- to it -------------------------------------------------------------------------------------------------------------
@@ -34,6 +35,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 class Generate(Message):
     """Speak `text`, with `voice` or, where there is a `reference`, with the voice recorded there.
 
+    A model that hears answers instead: the `conversation`, or where there is none, `text`, which a user typed.
+
     `stream` is a fresh id chosen by the caller; `accepted` is when its listener's request came in.
 
     A text that is not `final` is still being written: `Extend` brings the rest. For models that are `running`.
@@ -58,6 +61,7 @@ class Generate(Message):
     continues: bool = False
     reference: Reference | None = None
     final: bool = True
+    conversation: tuple[ConversationTurn, ...] = ()
 
 
 class Extend(Message):
@@ -166,7 +170,8 @@ class Spoken(msgspec.Struct, frozen=True, kw_only=True):
 class Chunk(Message):
     """Consecutive sound of a stream: PCM16 little endian, mono. `timing` comes with the first one only.
 
-    `spoken` is what is known anew of where its text is spoken, in order; it may lie in sound that is yet to come.
+    `spoken` is what is known anew of where its text is spoken, in order; it may lie in sound that is yet to come. `frames` of
+    a model that hears are what came since the last chunk's, for `Replied`.
     """
 
     stream: str
@@ -175,6 +180,7 @@ class Chunk(Message):
     sample_rate: int
     timing: Timing | None = None
     spoken: list[Spoken] = msgspec.field(default_factory=list)
+    frames: bytes = b""
 
 
 class Ended(Message):
@@ -329,5 +335,5 @@ class Stats(Message):
     graphs: int = 0  # CUDA graphs that were recorded
 
 
-EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | SetReplicas | Watch | Unload | GetUse | GetModels | GetStats
+EngineRequest = Generate | Extend | Cancel | Playout | Watch | SetPolicy | SetReplicas | Unload | GetUse | GetModels | GetStats
 EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Use | Models | Stats
