@@ -91,6 +91,11 @@ class EchoMedia:
             raise self.refusal
         return self.used
 
+    async def transcribe(self, pcm: bytes) -> str:
+        if self.refusal:
+            raise self.refusal
+        return f"{len(pcm)} bytes"
+
     async def stats(self) -> MediaStats:
         if self.refusal:
             raise self.refusal

@@ -143,6 +143,19 @@ async def test_a_voice_that_is_deleted_is_nowhere_any_more(
     assert not any(isinstance(request, Generate) for request in tone.requests), "nobody speaks with another voice instead"
 
 
+async def test_a_recording_is_written_down(http: httpx.AsyncClient, media: EchoMedia) -> None:
+    path, sound = "/v1/audio/transcriptions", {"file": ("me.wav", base64.b64decode(file(speech(2.0))))}
+    assert (await http.post(path, files=sound, data={"model": "whisper-1"})).json() == {"text": f"{2 * 2 * 16_000} bytes"}
+    assert (await http.post(path, files=sound, data={"response_format": "text"})).text == f"{2 * 2 * 16_000} bytes"
+    wrongs: list[tuple[dict[str, Any], str]] = [({"data": {"response_format": "srt"}}, "response_format")]
+    for wrong, field in [*wrongs, ({"files": {"file": b"none"}}, "file")]:
+        answer = await http.post(path, **{"files": sound, **wrong})
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == field
+    media.refusal = CallRefused(503, "transcriber_lost", "It is away.")
+    away = await http.post(path, files=sound)
+    assert away.status_code == 503 and away.json()["error"]["code"] == "transcriber_lost"
+
+
 async def test_nobody_gets_anothers_voice(http: httpx.AsyncClient, tone: ToneTransport) -> None:
     one, two = await make(http, speech(6.0), name="me"), await make(http, speech(7.0), name="me")
     for voice, seconds in ((one, 6), (two, 7), (one, 6)):

@@ -9,7 +9,18 @@ from tests.chat.test_media import ask, server
 from tests.fake_engine import TONE_MODEL, ToneTransport
 from tests.rtc.browser import Browser
 from voxrtc.messages.engine import ForgetVoice, Generate, Reference
-from voxrtc.messages.media import Answer, DropVoice, GetVoices, KeepVoice, Noted, Offer, Refused, VoicesUsed
+from voxrtc.messages.media import (
+    Answer,
+    DropVoice,
+    GetVoices,
+    KeepVoice,
+    Noted,
+    Offer,
+    Refused,
+    Transcribe,
+    Transcribed,
+    VoicesUsed,
+)
 
 MIMIC = msgspec.structs.replace(TONE_MODEL, name="mimic", clones=True)
 MINE, THEIRS = f"voice_{'0' * 32}", f"voice_{'1' * 32}"
@@ -77,6 +88,15 @@ async def test_anothers_loss_is_nobody_elses() -> None:
         s.say("one")
         await s.event("response.done")
     assert s.generated()[0].reference == ME and len(s.all("session.updated")) == 1
+
+
+async def test_a_media_process_writes_down_or_says_why_not() -> None:
+    media = server()
+    words = await ask(media, Transcribe(call="1", pcm=b"ab" * 100))
+    assert words == Transcribed(call="1", text="hello there")
+    media._transcriber.lost = True  # type: ignore[attr-defined]
+    lost = await ask(media, Transcribe(call="2", pcm=b"ab" * 100))
+    assert lost == Transcribed(call="2", code="transcriber_lost", message="It is away.")
 
 
 async def test_a_media_process_has_the_voices_that_it_was_told_of() -> None:

@@ -8,7 +8,22 @@ from functools import partial
 
 from fastapi import FastAPI
 
-from voxrtc.api import cloning, errors, health, ice, live, loading, models, queue, realtime, socket, speech, stats, tunnel
+from voxrtc.api import (
+    cloning,
+    errors,
+    health,
+    ice,
+    live,
+    loading,
+    models,
+    queue,
+    realtime,
+    socket,
+    speech,
+    stats,
+    transcription,
+    tunnel,
+)
 from voxrtc.api import crowd as crowds
 from voxrtc.api.cloning import Cloning
 from voxrtc.api.feed import Feed, Source
@@ -40,6 +55,7 @@ def build_app(
     app.state.cloning = Cloning(engines, media, Voices(time.monotonic))
     app.include_router(cloning.router(app.state.cloning))
     app.include_router(speech.router(engines, app.state.cloning.reference))
+    app.include_router(transcription.router(media))
     for routes in (models, health):
         app.include_router(routes.router(engines))
     hosting = hosting or Hosting()

@@ -8,13 +8,12 @@ import time
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.datastructures import FormData
 
 from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
+from voxrtc.api.forms import RecordingRoute, file_in, read_form, words_in
 from voxrtc.api.guests import household
-from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, LimitedRoute
 from voxrtc.api.origin import foreign
 from voxrtc.api.recording import Recording, Unfit, read_sound, unfit
 from voxrtc.api.voices import Voice, Voices
@@ -91,30 +90,18 @@ class Cloning:
             task.add_done_callback(self._telling.discard)
 
 
-class VoiceRoute(LimitedRoute):
-    """A body may bring a recording."""
-
-    limit = MAX_BODY + MAX_RECORDING
-
-
-class _InMemory(MultiPartParser):
-    """No recording is ever written to a disk."""
-
-    spool_max_size = MAX_BODY + MAX_RECORDING
-
-
 def router(cloning: Cloning) -> APIRouter:
     """The routes over the voices. There is no list of them: who does not know an id has no voice."""
-    routes = APIRouter(prefix=PATH, tags=["voices"], route_class=VoiceRoute)
+    routes = APIRouter(prefix=PATH, tags=["voices"], route_class=RecordingRoute)
 
     @routes.post("", status_code=201)
     async def create(request: Request) -> dict[str, Any]:
         if origin := foreign(request.headers):
             raise ApiError(403, "cross_origin", f"Pages of {origin} may not bring voices to this server.")
-        async with _read(request) as form:
-            file, name, said = _file(form), _words(form, "name", MAX_NAME), _words(form, "ref_text", MAX_TEXT)
+        async with read_form(request) as form:
             _check_consent(form)
-            sound = await file.read()
+            sound, name = await file_in(form, "audio_sample"), words_in(form, "name", MAX_NAME)
+            said = words_in(form, "ref_text", MAX_TEXT)
         try:
             recording = await asyncio.to_thread(read_sound, sound, said)
         except Unfit as wrong:
@@ -146,36 +133,6 @@ def router(cloning: Cloning) -> APIRouter:
         return {"id": voice.id, "object": "audio.voice", "created_at": int(voice.created), "name": voice.name, "voxrtc": ours}
 
     return routes
-
-
-@contextlib.asynccontextmanager
-async def _read(request: Request) -> Any:
-    """The form. Raises `ApiError` 400 or 415."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "multipart/form-data":
-        raise ApiError(415, "unsupported_media_type", f"Send multipart/form-data; not `{kind}`.")
-    try:
-        form = await _InMemory(request.headers, request.stream(), max_files=1, max_fields=8).parse()
-    except MultiPartException as wrong:
-        raise ApiError(400, "invalid_request", f"The form cannot be read: {wrong.message}") from None
-    try:
-        yield form
-    finally:
-        await form.close()
-
-
-def _file(form: FormData) -> UploadFile:
-    file = form.get("audio_sample")
-    if isinstance(file, UploadFile):
-        return file
-    raise ApiError(400, "invalid_request", "`audio_sample`: Please send a sound file.", "audio_sample")
-
-
-def _words(form: FormData, field: str, most: int) -> str:
-    words = form.get(field, "")
-    if isinstance(words, str) and len(words) <= most:
-        return words.strip()
-    raise ApiError(400, "invalid_request", f"`{field}`: It may have {most} characters.", field)
 
 
 def _check_consent(form: FormData) -> None:

@@ -14,9 +14,10 @@ from voxrtc.api.errors import ApiError
 from voxrtc.api.guests import household
 from voxrtc.api.host import Host
 from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, bounded
+from voxrtc.api.transcription import PATH as TRANSCRIPTIONS
 
 OPEN = 48  # requests and WebSockets of one address at a time: some pages of a few people
-COUNTED = {("POST", "/v1/audio/speech"), ("POST", VOICES)}
+COUNTED = {("POST", path) for path in ("/v1/audio/speech", VOICES, TRANSCRIPTIONS)}
 
 
 class Bounds:

@@ -16,6 +16,7 @@ from voxrtc.api.errors import ApiError
 from voxrtc.messages.engine import Reference
 
 SAMPLE_RATE = 24_000
+HEARD_AT = 16_000  # Hz: what speech to text takes
 SHORTEST, LONGEST = 1.0, 30.0  # seconds
 QUIET = 0.003  # -50 dB: the level of the loudest tenth of a second, below which there is no voice
 CLIPPED = 0.01  # share of samples at the limits, above which a voice is distorted
@@ -79,6 +80,11 @@ def read_sound(file: bytes, said: str = "") -> Recording:
     return Recording(Reference(pcm=samples.tobytes(), sample_rate=SAMPLE_RATE, text=said), measured)
 
 
+def read_speech(file: bytes) -> bytes:
+    """A sound file -> PCM16 of `HEARD_AT` Hz, to be written down. Takes a while. Raises `Unfit`."""
+    return _decode(file, HEARD_AT)[0].tobytes()
+
+
 def unfit(wrong: Unfit, field: str) -> ApiError:
     """400, for the recording in this field of a request."""
     return ApiError(400, "invalid_recording", f"`{field}`: {wrong}", field)
@@ -91,12 +97,11 @@ def _bytes(text: str) -> bytes:
         raise Unfit("It is not base64. Please send the bytes of a sound file (WAV, MP3, FLAC, Ogg, …) in base64.") from None
 
 
-def _decode(file: bytes) -> tuple[np.ndarray, int]:
-    """The first sound in a file -> int16 [n], mono, and the rate that it had. What is longer than `LONGEST` is not decoded to
-    its end."""
+def _decode(file: bytes, rate: int = SAMPLE_RATE) -> tuple[np.ndarray, int]:
+    """The first sound in a file -> int16 [n], mono, at `rate`; and its own rate. Nothing is decoded beyond `LONGEST`."""
     parts: list[np.ndarray] = []
-    samples, sample_rate = 0, SAMPLE_RATE
-    resampler = av.AudioResampler("s16", "mono", SAMPLE_RATE)
+    samples, sample_rate = 0, rate
+    resampler = av.AudioResampler("s16", "mono", rate)
     try:
         with av.open(io.BytesIO(file), "r", metadata_errors="replace") as container:
             for frame in container.decode(audio=0):
@@ -104,7 +109,7 @@ def _decode(file: bytes) -> tuple[np.ndarray, int]:
                 new = [part.to_ndarray()[0] for part in resampler.resample(frame)]
                 parts += new
                 samples += sum(map(len, new))
-                if samples > LONGEST * SAMPLE_RATE:
+                if samples > LONGEST * rate:
                     raise Unfit(f"It is longer than {LONGEST:.0f} s. Please send a part of it.")
             parts += [part.to_ndarray()[0] for part in resampler.resample(None)]
     except Unfit:

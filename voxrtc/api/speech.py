@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from voxrtc.api import errors
 from voxrtc.api.encoders import ENCODERS, Encoder
-from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, LimitedRoute
+from voxrtc.api.forms import RecordingRoute
 from voxrtc.api.recording import read_recording
 from voxrtc.chat.choice import is_recorded
 from voxrtc.engine.client import StreamFailed
@@ -35,12 +35,6 @@ MAX_REF_TEXT = 1_000
 log = logging.getLogger(__name__)
 # Of their own, so that nothing else that is slow stands before sound; a second of it takes 1 to 7 ms.
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder")
-
-
-class SpeechRoute(LimitedRoute):
-    """A body may bring a recording."""
-
-    limit = MAX_BODY + MAX_RECORDING
 
 
 class SpeechRequest(BaseModel):
@@ -83,7 +77,7 @@ class SpeechRequest(BaseModel):
 
 def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
     """The route over the engines. `recorded` is a voice of somebody's own, by its id; it raises `ApiError`."""
-    routes = APIRouter(tags=["speech"], route_class=SpeechRoute)
+    routes = APIRouter(tags=["speech"], route_class=RecordingRoute)
 
     @routes.post("/v1/audio/speech", response_class=StreamingResponse)
     async def speak(request: SpeechRequest) -> Speech:

@@ -37,6 +37,8 @@ from voxrtc.messages.media import (
     Taken,
     Tell,
     Told,
+    Transcribe,
+    Transcribed,
     VoicesUsed,
 )
 
@@ -132,6 +134,14 @@ class MediaClient:
         assert isinstance(reply, VoicesUsed)
         return reply.voices
 
+    async def transcribe(self, pcm: bytes) -> str:
+        """The words of a recording (PCM16, 16 kHz). Raises `CallRefused`, also when it could not be heard."""
+        reply = await self._ask(Transcribe(call=f"words_{next(self._numbers)}", pcm=pcm), within=SAY_WITHIN)
+        assert isinstance(reply, Transcribed)
+        if reply.code:
+            raise CallRefused(503, reply.code, reply.message)
+        return reply.text
+
     async def ready(self) -> None:
         """Wait until the media process takes requests."""
         await self._connected.wait()
@@ -218,6 +228,7 @@ _QUESTIONS = {
     **dict.fromkeys((GetMediaStats, MediaStats), "stats"),
     **dict.fromkeys((KeepVoice, DropVoice, Noted), "voice"),
     **dict.fromkeys((GetVoices, VoicesUsed), "voices"),
+    **dict.fromkeys((Transcribe, Transcribed), "words"),
 }
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import Choice, choose
+from voxrtc.chat.dictation import write_down
 from voxrtc.chat.echo import EchoGuard, guarded
 from voxrtc.chat.events import EventError
 from voxrtc.chat.manner import Manner
@@ -51,6 +52,7 @@ from voxrtc.messages.media import (
     Taken,
     Tell,
     Told,
+    Transcribe,
     VoicesUsed,
 )
 from voxrtc.rtc import ice
@@ -116,6 +118,8 @@ class MediaServer:
             case GetVoices():
                 used = {talk.session.voice for talk in self._all} & self._recordings.keys()
                 return VoicesUsed(call=request.call, voices=sorted(used))
+            case Transcribe():
+                return await write_down(self._transcriber, request)
 
     async def close(self) -> None:
         """Hang up every call."""

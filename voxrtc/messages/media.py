@@ -117,6 +117,13 @@ class GetVoices(Message):
     call: str
 
 
+class Transcribe(Message):
+    """Have a recording written down: PCM16, mono, 16 kHz. `Transcribed` answers."""
+
+    call: str
+    pcm: bytes
+
+
 class Answer(Message):
     """The answer to an `Offer`: the call is set up. `token` is for a client that may `Resume`."""
 
@@ -175,6 +182,15 @@ class VoicesUsed(Message):
 
     call: str
     voices: list[str]
+
+
+class Transcribed(Message):
+    """The answer to `Transcribe`; with a `code` there is no text, and `message` says why."""
+
+    call: str
+    text: str = ""
+    code: str = ""
+    message: str = ""
 
 
 class Over(Message):
@@ -241,7 +257,19 @@ class MediaStats(Message):
 
 
 MediaRequest = (
-    Offer | Open | Dig | ClientEvent | ClientPacket | Lost | Tell | HangUp | GetMediaStats | KeepVoice | DropVoice | GetVoices
+    Offer
+    | Open
+    | Dig
+    | ClientEvent
+    | ClientPacket
+    | Lost
+    | Tell
+    | HangUp
+    | GetMediaStats
+    | KeepVoice
+    | DropVoice
+    | GetVoices
+    | Transcribe
 )
 MediaReply = (
     Answer
@@ -257,4 +285,5 @@ MediaReply = (
     | MediaStats
     | Noted
     | VoicesUsed
+    | Transcribed
 )
