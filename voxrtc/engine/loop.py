@@ -45,6 +45,7 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -284,6 +285,8 @@ class Engine:
             case Cancel():
                 if stream := self.streams.get(request.stream):
                     self._end(stream, State.CANCELLED, sum(when > at for when in stream.frame_times))
+            case ForgetVoice():
+                self._prompts.forget(request.digest)
             case Playout():
                 if stream := self.streams.get(request.stream):
                     stream.clock.report(request)

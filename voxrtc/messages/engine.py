@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 import msgspec
@@ -30,6 +31,11 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     pcm: bytes
     sample_rate: int
     text: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The same for recordings that are the same to the last bit, and their text; for no others (SHA-256)."""
+        return hashlib.sha256(b"%d %b\0%b" % (self.sample_rate, self.text.encode(errors="surrogatepass"), self.pcm)).hexdigest()
 
 
 class Generate(Message):
@@ -76,6 +82,12 @@ class Cancel(Message):
     """Stop a stream before its next step. Unknown and finished streams are ignored."""
 
     stream: str
+
+
+class ForgetVoice(Message):
+    """Drop what was made of the recording with this `Reference.digest`. Streams that speak with it keep it to their end."""
+
+    digest: str
 
 
 class Playout(Message):
@@ -215,6 +227,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     frame_rate: float
     kind: Literal["text to speech", "speech to speech", "full duplex"] = "text to speech"
     running: bool = False  # takes text while it speaks
+    clones: bool = False  # speaks in the voice of a recording
     parameters: int = 0
     link: str = ""
 
@@ -335,5 +348,20 @@ class Stats(Message):
     graphs: int = 0  # CUDA graphs that were recorded
 
 
-EngineRequest = Generate | Extend | Cancel | Playout | Watch | SetPolicy | SetReplicas | Unload | GetUse | GetModels | GetStats
-EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Use | Models | Stats
+EngineRequest = (
+    Generate
+    | Extend
+    | Hear
+    | Forget
+    | Cancel
+    | ForgetVoice
+    | Playout
+    | SetPolicy
+    | SetReplicas
+    | Watch
+    | Unload
+    | GetUse
+    | GetModels
+    | GetStats
+)
+EngineReply = Queued | Chunk | Wrote | Ended | Failed | Progress | Unloaded | Use | Models | Stats
