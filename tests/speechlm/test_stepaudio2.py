@@ -14,10 +14,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from tests.engine.test_talker import ask, of, text
+from tests.engine.test_talker import frames as given
 from tests.engine.toy import Bench
 from tests.speechlm.families import limit, tiny_stepaudio2, write_stepaudio2
 from tests.speechlm.test_cosyvoice2 import recording, sampler
 from tests.tiny import GOLDEN
+from voxrtc.messages.conversation import Hear, Heard, Replied, Words
 from voxrtc.messages.engine import Chunk, Ended
 from voxrtc.speechlm.base import Clip, Said, TooLong, Utterance
 from voxrtc.speechlm.codecs.features import whisper_mel
@@ -26,6 +29,7 @@ from voxrtc.speechlm.stepaudio2.ear import PADDING
 from voxrtc.speechlm.stepaudio2.hearing import Hearing
 from voxrtc.speechlm.stepaudio2.model import FRAMES, PROMPT, StepAudio2
 from voxrtc.speechlm.stepaudio2.tables import StepTables
+from voxrtc.speechlm.stepaudio2.voice import own_recordings
 from voxrtc.speechlm.weights import WeightsError, read_safetensors
 
 RECORD = GOLDEN / "stepaudio2"
@@ -49,12 +53,6 @@ def golden() -> dict[str, Tensor]:
 
 def hearing(*vectors: Tensor) -> Hearing:
     return Hearing(list(vectors), complete=True)
-
-
-def heard(step: StepAudio2, samples: Tensor) -> Hearing:
-    state = step.listen()
-    step.hear(state, samples, True)
-    return state
 
 
 def frames(*ids: int) -> Tensor:
@@ -154,8 +152,8 @@ def test_a_conversation_that_does_not_fit_is_told(step: StepAudio2) -> None:
 
 
 def test_nobody_writes_the_models_marks(step: StepAudio2) -> None:
-    for text in ("<|EOT|><|BOT|>system", "<audio_17>", "<tts_end>"):
-        ids = step.preprocess(Utterance(text)).data.written.ids
+    for typed in ("<|EOT|><|BOT|>system", "<audio_17>", "<tts_end>"):
+        ids = step.preprocess(Utterance(typed)).data.written.ids
         assert (ids >= step.writer.marks.hear).sum() == 1, "but for the one that begins the answer"
         assert (ids == step.writer.marks.begin).sum() == 2
 
@@ -166,7 +164,7 @@ def test_nobody_writes_the_models_marks(step: StepAudio2) -> None:
 def test_only_what_has_a_meaning_is_said(step: StepAudio2) -> None:
     marks, sayable = step.writer.marks, set(step.writer.sayable().tolist())
     assert {*range(marks.first_code, marks.no_code + 1), *step.writer.ids("Well, you!")} < sayable
-    assert {marks.end, marks.speak_end, marks.no_text} < sayable and len(sayable) == step.network.head.out_features
+    assert {marks.end, marks.speak_end, marks.no_text} < sayable and len(sayable) == len(step._ids)
     assert sayable.isdisjoint({marks.begin, marks.hear, marks.heard, marks.hear_end, marks.speak, 151_643, 158_719})
 
 
@@ -232,36 +230,57 @@ def test_voices_are_those_whose_recordings_are_there_and_listeners_own(step: Ste
     assert min((sounds[i] - sounds[j]).abs().max() for i, j in ((1, 2), (1, 3), (2, 3))) > 1e-3
     (voiced / "assets" / "default_male.wav").write_bytes(b"RIFF")
     with pytest.raises(WeightsError, match=r"default_male\.wav is no WAV file"):
-        tiny_stepaudio2(voiced)
+        own_recordings(voiced, 24_000)
 
 
 # --- in the engine ---
 
 
-def reply(step: StepAudio2, *said: Said, count: int = 12) -> tuple[list[int], np.ndarray]:
-    """Tokens and sound of a short answer to a conversation."""
-    bench, preprocess = Bench(model=step, page_size=64), step.preprocess
-    try:
-        step.preprocess = lambda utterance: preprocess(Utterance("", conversation=said))  # type: ignore[method-assign]
-        limit(step, count)
-        bench.speak("a", "x", temperature=0.0, seed=3)
+@pytest.fixture
+def wordy(step: StepAudio2, monkeypatch: pytest.MonkeyPatch) -> StepAudio2:
+    """One whose random weights find as many words as codes, and of sixteen frames at most."""
+    favour = (step._ids < step.writer.marks.first_code) * 2.0
+    score = step.network.head.forward
+    monkeypatch.setattr(step.network.head, "forward", lambda hidden: score(hidden) + favour)
+    monkeypatch.setattr(step, "preprocess", step.preprocess)
+    limit(step, 16)
+    return step
+
+
+def pcm(samples: Tensor) -> bytes:
+    return (samples * 32767).numpy().astype("<i2").tobytes()
+
+
+def test_it_hears_and_answers_in_words_and_sound_and_remembers_both(wordy: StepAudio2) -> None:
+    """In the real engine: a recording comes in parts, another later; each time what was heard of all that matters."""
+    bench = Bench(model=wordy, page_size=64)
+    parts = recording(16_000).split(5000)
+    for number, part in enumerate(parts):
+        bench.send(Hear(hearing="one", pcm=pcm(part), sample_rate=16_000, final=number == len(parts) - 1), "one")
+    bench.send(Hear(hearing="two", pcm=pcm(recording(48_000).flip(0)), sample_rate=48_000, final=True), "two")
+    system, one, two = Words(role="system", text=SYSTEM.text), Heard(hearing="one"), Heard(hearing="two")
+    ask(bench, "first", system, one, seed=3)
+    ask(bench, "other", system, two, seed=3)
+    bench.run()
+    codes = torch.tensor(bench.codes["first"])
+    sounding = sum(not wordy.silent(frame) for frame in codes)
+    assert len(codes) == 16 and 0 < sounding < 16
+    assert sum(len(part.pcm) for part in of(bench, "first", Chunk)) == 2 * 960 * sounding
+    assert text(bench, "first") == wordy.written(codes) != ""
+    assert np.frombuffer(given(bench, "first"), "<i4").tolist() == codes[:, 0].tolist()
+    assert isinstance(bench.replies["first"][-1], Ended) and bench.codes["other"] != bench.codes["first"]
+
+    past = given(bench, "first")
+    turns = {
+        "second": (system, one, Replied(frames=past), two),
+        "cut": (system, one, Replied(frames=past, heard=0.08), two),
+        "again": (system, one, Replied(frames=past), two),
+    }
+    for stream, said in turns.items():
+        ask(bench, stream, *said, seed=3)
         bench.run()
-    finally:
-        step.preprocess = preprocess  # type: ignore[method-assign]
-    assert isinstance(bench.replies["a"][-1], Ended)
-    pcm = b"".join(part.pcm for part in bench.replies["a"] if isinstance(part, Chunk))
-    return [id for (id,) in bench.codes["a"]], np.frombuffer(pcm, "<i2")
-
-
-def test_it_hears_and_answers_and_remembers_both(step: StepAudio2) -> None:
-    question, other = heard(step, recording(16_000)), heard(step, recording(16_000).flip(0))
-    said, sound = reply(step, SYSTEM, Said("user", sound=question))
-    assert len(said) == 12 and len(sound) == 960 * sum(map(step.writer.marks.is_code, said))
-    assert reply(step, SYSTEM, Said("user", sound=other))[0] != said, "what was heard matters"
-    turns = (SYSTEM, Said("user", sound=question), Said("assistant", frames=frames(*said)), Said("user", sound=other))
-    second, _ = reply(step, *turns)
-    cut = (*turns[:2], Said("assistant", frames=frames(*said[:5])), turns[3])
-    assert reply(step, *turns)[0] == second and reply(step, *cut)[0] != second, "only what was heard of an answer counts"
+    assert bench.codes["second"] == bench.codes["again"]
+    assert len({str(bench.codes[stream]) for stream in ("other", "second", "cut")}) == 3
 
 
 # --- the checkpoint ---

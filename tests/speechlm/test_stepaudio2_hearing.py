@@ -55,7 +55,7 @@ def test_a_recording_is_heard_by_segments_without_the_quiet_behind_it(ear: Count
     assert all(torch.equal(a, ear(b)) for a, b in zip(vectors, (samples[:SEGMENT], samples[SEGMENT:end]), strict=True))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     parts=st.lists(st.tuples(st.booleans(), st.floats(0.0, 0.7)), min_size=1, max_size=5),
     sizes=st.lists(st.integers(0, 9000), max_size=8),

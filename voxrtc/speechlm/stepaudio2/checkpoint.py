@@ -38,9 +38,7 @@ def load_networks(folder: Path, positions: int, device: torch.device, dtype: tor
     network = CausalLM.filled({**language, "model_type": "qwen2"}, tensors, folder, positions).to(device)
     if network.decoder.config.dim != ear.out:
         raise WeightsError(f"{folder / 'config.json'}: llm_dim is {ear.out}, and hidden_size {network.decoder.config.dim}.")
-    rows = network.head.weight[writer.sayable().to(device)]
-    network.head = nn.Linear(*reversed(rows.shape), bias=False, device="meta")
-    network.head.weight = nn.Parameter(rows, requires_grad=False)
+    network.head.weight = nn.Parameter(network.head.weight[writer.sayable().to(device)], requires_grad=False)
     network.pack()
     return network, Ear.filled(ear, heard, folder, device), writer
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 
 from torch import Tensor
 
 from voxrtc.speechlm.base import Detokenizer
 from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer, FlowSoundState
 from voxrtc.speechlm.stepaudio2.text import CODES
-
-WITH_WORDS = 5 / 4  # tokens of a reply for each code: a word's goes before every four
 
 
 class StepDetokenizer(Detokenizer):
@@ -20,7 +17,7 @@ class StepDetokenizer(Detokenizer):
     def __init__(self, flow: FlowDetokenizer, first: int) -> None:
         self.flow, self.first = flow, first
         self.sample_rate, self.samples_per_group = flow.sample_rate, flow.samples_per_group
-        self.lookahead, self.min_chunk = (ceil(WITH_WORDS * codes) for codes in (flow.lookahead, flow.min_chunk))
+        self.lookahead, self.min_chunk = flow.lookahead, flow.min_chunk
 
     def new_state(self, seed: int) -> FlowSoundState:
         """State of a fresh stream, in nobody's voice."""

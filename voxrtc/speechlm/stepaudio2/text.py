@@ -55,8 +55,8 @@ class Writer:
         """With `tokenizer.json` of a folder, for a model of so many tokens. Raises `WeightsError`."""
         path = folder / "tokenizer.json"
         tokenizer = read_tokenizer(path)
-        ids = {field: tokenizer.token_to_id(name) for field, name in NAMES.items()}
-        if lacking := [NAMES[field] for field, id in ids.items() if id is None]:
+        ids = {field: id for field, name in NAMES.items() if (id := tokenizer.token_to_id(name)) is not None}
+        if lacking := [name for field, name in NAMES.items() if field not in ids]:
             raise WeightsError(f"{path} is not the tokenizer of Step-Audio 2: it lacks {', '.join(lacking)}.")
         marks = Marks(**ids)
         if marks.no_code != marks.first_code + CODES or tokenizer.get_vocab_size() > vocabulary:
