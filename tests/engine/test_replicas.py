@@ -7,6 +7,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.fake_engine import TONE_MODEL, ToneTransport
 from voxrtc.engine import replicas as replicas_module
 from voxrtc.engine.client import Transport
 from voxrtc.engine.replicas import Replicas
+from voxrtc.messages.conversation import Forget, Hear, Heard
 from voxrtc.messages.engine import (
     Cancel,
     Chunk,
@@ -21,6 +23,7 @@ from voxrtc.messages.engine import (
     EngineReply,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -84,9 +87,9 @@ class House:
     told: list[Progress]
     opened: list[str]
 
-    def say(self, text: str = "one two three", reference: Reference | None = None, final: bool = True) -> Listener:
+    def say(self, text: str = "one two three", **more: Any) -> Listener:
         listener = Listener(f"stream-{next(numbers)}")
-        request = Generate(stream=listener.name, text=text, accepted=time.monotonic(), reference=reference, final=final)
+        request = Generate(stream=listener.name, text=text, accepted=time.monotonic(), **more)
         self.replicas.submit(request, listener)
         return listener
 
@@ -157,6 +160,28 @@ async def test_a_recording_is_made_into_a_voice_once(house: House) -> None:
         await listener.until(Ended)
         places[reference.pcm].add(house.speaker(listener))
     assert len(places[b"mine"]) == len(places[b"yours"]) == 1
+
+
+async def test_a_conversation_is_heard_and_answered_in_one_place(house: House) -> None:
+    nobody = Listener("")
+    for person in "ab":
+        for turn in "12":
+            for first, final in ((True, False), (False, True)):
+                hear = Hear(hearing=f"{person}/{turn}", pcm=b"", sample_rate=16_000, first=first, final=final)
+                house.replicas.submit(hear, nobody)
+    await eventually(lambda: sum(isinstance(r, Hear) for t in house.host.found.values() for r in t.requests) == 8)
+    where = {r.hearing: name for name, t in house.host.found.items() for r in t.requests if isinstance(r, Hear)}
+    assert where["a/1"] == where["a/2"] and where["b/1"] == where["b/2"]
+    for person in "ab":
+        turns = tuple(Heard(hearing=f"{person}/{turn}") for turn in "12")
+        for _ in range(3):
+            listener = house.say("one two three", conversation=turns)
+            await listener.until(Ended)
+            assert house.speaker(listener) == where[f"{person}/2"]
+    house.replicas.submit(Forget(hearing="a/1"), nobody)
+    await eventually(lambda: any(isinstance(r, Forget) for r in house.host.found[where["a/1"]].requests))
+    house.replicas.submit(ForgetVoice(digest="x"), nobody)
+    await eventually(lambda: all(any(isinstance(r, ForgetVoice) for r in t.requests) for t in house.host.found.values()))
 
 
 async def test_who_has_heard_nothing_yet_begins_anew_elsewhere_and_others_are_told(house: House) -> None:

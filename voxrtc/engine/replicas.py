@@ -7,21 +7,20 @@ yet: they begin anew elsewhere, and nobody hears of it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
 from voxrtc.engine.client import LOST, EngineLost, Transport
 from voxrtc.engine.clocks import Offset, from_replica, to_replica
-from voxrtc.engine.link import Link, Placed
+from voxrtc.engine.link import Homes, Link, Placed
 from voxrtc.engine.router import Replica, capacity, choose
 from voxrtc.engine.server import Reply
 from voxrtc.engine.sums import added
 from voxrtc.machine import resident
+from voxrtc.messages.conversation import Forget, Hear, Heard, Wrote
 from voxrtc.messages.engine import (
     Cancel,
     Chunk,
@@ -30,6 +29,7 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -48,7 +48,8 @@ from voxrtc.messages.engine import (
 LOOK_EVERY = 0.25  # seconds between looks at a replica's load
 SILENT = 10.0  # seconds without an answer, after which a replica is taken to hang, and ended
 FOUND_WITHIN = 10.0  # seconds that a connection may take before its address is asked for again
-VOICES = 64  # recordings of which it is known where they were made into voices
+OF = "/"  # parts a hearing's id from the conversation's: see `Hear`
+VOICES, HEARINGS = 64, 4096  # recordings, and things said, of which it is known where they were heard
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,8 @@ class Replicas:
         self._links: dict[str, Link] = {}
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._owners: dict[str, Link] = {}  # of streams
-        self._voices: OrderedDict[bytes, str] = OrderedDict()  # recording -> the replica that made it into a voice
+        self._voices = Homes(VOICES)  # of recordings, by their digests: who made them into voices
+        self._hearings = Homes(HEARINGS)  # who heard what people said
         self._policy: SetPolicy | None = None
         self._info: ModelInfo | None = None
         self._calls = itertools.count()
@@ -135,6 +137,16 @@ class Replicas:
         match request:
             case Generate():
                 self._place(Placed(request, reply))
+            case Hear(hearing=hearing, first=first):
+                if link := self._hears(hearing, first):
+                    self._send(link, request)
+            case Forget(hearing=hearing):
+                if link := self._links.get(self._hearings.pop(hearing)):
+                    self._send(link, request)
+            case ForgetVoice(digest=digest):
+                self._voices.pop(digest)
+                for link in self._links.values():
+                    self._send(link, request)
             case Cancel(stream=stream) | Playout(stream=stream) | Extend(stream=stream):
                 if link := self._owners.get(stream):
                     link.streams[stream].grown |= isinstance(request, Extend)
@@ -153,22 +165,36 @@ class Replicas:
                 self._answer()
 
     def _place(self, stream: Placed) -> None:
-        key = _voice(stream.request)
-        home = self._voices.get(key, "")
-        able = [link for link in self._links.values() if link.ready and not link.draining]
-        known = [self._known(link, home) for link in able]
-        if not known:
-            stream.reply(Failed(stream=stream.request.stream, code="engine_lost", message=LOST))
+        """Give a stream to the replica that has its voice, or what was said in its conversation, or most room."""
+        request = stream.request
+        voice = request.reference.digest if request.reference else ""
+        said = [turn.hearing for turn in request.conversation if isinstance(turn, Heard)]
+        name = self._choose(self._hearings.get(said[-1]) if said else self._voices.get(voice), surely=bool(said))
+        if not name:
+            stream.reply(Failed(stream=request.stream, code="engine_lost", message=LOST))
             return
-        link = self._links[choose(known)]
-        if key:
-            self._voices[key] = link.name
-            self._voices.move_to_end(key)
-            while len(self._voices) > VOICES:
-                self._voices.popitem(last=False)
-        link.streams[stream.request.stream] = stream
-        self._owners[stream.request.stream] = link
-        self._send(link, stream.request)
+        if voice:
+            self._voices.put(voice, name)
+        link = self._links[name]
+        link.streams[request.stream] = stream
+        self._owners[request.stream] = link
+        self._send(link, request)
+
+    def _hears(self, hearing: str, first: bool) -> Link | None:
+        """Who hears this, and if need be who is to: the one that heard the conversation so far."""
+        if not self._hearings.get(hearing) and first:
+            conversation = hearing.rpartition(OF)[0]
+            name = self._choose(self._hearings.get(conversation), surely=True)
+            for key in (hearing, conversation):
+                self._hearings.put(key, name)
+        return self._links.get(self._hearings.get(hearing))
+
+    def _choose(self, home: str, surely: bool) -> str:
+        """A replica for one more stream, whose things are at `home`: that one `surely`, however full it is. "": there is none."""
+        able = [link for link in self._links.values() if link.ready and not link.draining]
+        if surely and any(link.name == home for link in able):
+            return home
+        return choose([self._known(link, home) for link in able]) if able else ""
 
     def _known(self, link: Link, home: str) -> Replica:
         """Streams of other routers are as many as they were at the last look, ours are known."""
@@ -239,9 +265,9 @@ class Replicas:
                 self._answer()
             case Use(memory=memory):
                 link.memory = memory
-            case Queued(stream=name) | Chunk(stream=name) | Ended(stream=name) | Failed(stream=name):
+            case Queued(stream=name) | Wrote(stream=name) | Chunk(stream=name) | Ended(stream=name) | Failed(stream=name):
                 if stream := link.streams.get(name):
-                    stream.sounded |= isinstance(reply, Chunk)
+                    stream.sounded |= isinstance(reply, Wrote | Chunk)
                     if isinstance(reply, Ended | Failed):
                         del link.streams[name], self._owners[name]
                         if link.draining and not link.streams:
@@ -287,10 +313,3 @@ class Replicas:
             for call, reply in self._curious:
                 reply(added(call, each))
             self._curious.clear()
-
-
-def _voice(request: Generate) -> bytes:
-    """What a recording is found again by; nothing where there is none."""
-    if not request.reference:
-        return b""
-    return hashlib.blake2b(request.reference.pcm + request.reference.text.encode(), digest_size=16).digest()
