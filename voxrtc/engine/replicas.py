@@ -190,7 +190,7 @@ class Replicas:
         return self._links.get(self._hearings.get(hearing))
 
     def _choose(self, home: str, surely: bool) -> str:
-        """A replica for one more stream, whose things are at `home`: that one `surely`, however full it is. "": there is none."""
+        """A replica for one more stream, whose things are at `home`: that one `surely`, however full. "": there is none."""
         able = [link for link in self._links.values() if link.ready and not link.draining]
         if surely and any(link.name == home for link in able):
             return home
