@@ -51,6 +51,7 @@ class Counters:
 
     born: float
     steps: int = 0
+    recorded: int = 0  # of the steps
     frames: int = 0
     chunks: int = 0
     frames_after_cancel: int = 0
@@ -69,6 +70,7 @@ class Counters:
         """A step gave its results."""
         self.lately.append(step)
         self.steps += 1
+        self.recorded += step.recorded
         self.frames += frames
         self.model += sum(seconds)
         self.prompt_share += (prompt_tokens - self.prompt_share * frames) / LATELY
@@ -151,6 +153,7 @@ def stats(
         ttfa=sums.ttfa.latency(now),
         lately=_steps(sums.lately, now),
         waiting=waiting(streams),
+        recorded=sums.recorded,
         graphs=worker.graphs.count if worker.graphs else 0,
         streams=[_stream(s, now) for s in streams],
         now=now,

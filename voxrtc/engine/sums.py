@@ -12,7 +12,7 @@ from voxrtc.recent import Latency
 
 SUMS = (
     "steps", "frames", "chunks", "finished", "cancelled", "failed", "frames_after_cancel", "preempted", "gave_way", "paused",
-    "kv_pages_used", "kv_pages", "waiting", "slots",
+    "kv_pages_used", "kv_pages", "waiting", "slots", "graphs", "recorded",
 )  # fmt: skip
 
 

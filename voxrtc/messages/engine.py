@@ -346,6 +346,7 @@ class Stats(Message):
     now: float = 0.0  # by the engine's clock
     replicas: list[ReplicaStats] = msgspec.field(default_factory=list)  # none of an engine by itself
     graphs: int = 0  # CUDA graphs that were recorded
+    recorded: int = 0  # of the steps, those that were repeated from them
 
 
 EngineRequest = (
