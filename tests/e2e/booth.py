@@ -27,6 +27,7 @@ def check_cloned(playwright: Playwright, server: httpx.Client, model: str, folde
         make = page.get_by_role("button", name="Use this voice")
         make.click()
         await_words(page, "why", "tick that it is your voice")
+        check_handled(page)
         page.get_by_role("button", name="Write it down").click()
         page.wait_for_function("document.querySelector('[name=said]').value.includes(' ')")
         page.get_by_label("This is my voice").check()
@@ -53,6 +54,17 @@ def record(page: Page) -> None:
     page.get_by_role("button", name="Stop", exact=True).first.click()
     page.wait_for_function("document.querySelector('.vx-booth audio').readyState > 0")
     assert page.get_by_role("button", name="Record anew").is_visible()
+
+
+def check_handled(page: Page) -> None:
+    """By fingers and by name, all of it; nothing is wider than a phone."""
+    page.evaluate((Path(__file__).parent / "look.js").read_text("utf-8"))
+    size = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("look.small(44)") == [] and page.evaluate("look.ids()") == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    if size:
+        page.set_viewport_size(size)
 
 
 def check_file(desk: Desk, server: httpx.Client, folder: Path, before: str) -> None:
@@ -90,7 +102,7 @@ def await_voice(desk: Desk, name: str) -> str:
 
 
 def await_words(page: Page, part: str, words: str) -> None:
-    shown = f"document.querySelector('[data-booth={part}]').textContent"
+    shown = f"document.querySelector('[data-part=booth-{part}]').textContent"
     page.wait_for_function(f"words => {shown}.includes(words)", arg=words)
 
 
