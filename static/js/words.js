@@ -212,7 +212,7 @@ export const BOOTH = {
   busy: { making: "Making the voice …", writing: "Writing it down …" },
   made: (name, seconds) => `“${name}” is used: a recording of ${seconds.toFixed(1)}\u00a0s.`,
   forget: (name) => `Delete “${name}”`,
-  gone: (name) => `“${name}” was deleted, since this page was away for long. Record it again.`,
+  gone: (name) => `“${name}” was deleted: it was not used for long, or newer ones took its place. Record it again.`,
   agree: "Please tick that it is your voice, or that its owner agreed.",
   large: "This file is too large: a recording may have 8 MB. Choose a shorter one.",
   nothing: "No words were heard in it. Type them, or record it again.",
