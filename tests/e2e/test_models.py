@@ -18,9 +18,9 @@ import soundfile
 import yaml
 from playwright.sync_api import Browser, Locator, Page
 
-from tests.e2e.conftest import ROOT, running
 from tests.e2e.desk import Desk, open_window
 from tests.fake_hub import Hub, serving
+from tests.program import ROOT, running
 from tests.speechlm.families import write_orpheus
 from tests.tiny import GOLDEN, write
 from voxrtc.cards import read_card
