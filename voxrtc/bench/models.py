@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 import torch
 from safetensors.torch import load_file
@@ -25,7 +25,6 @@ from voxrtc.bench import random_models
 from voxrtc.bench.random_models import CSMS, ORPHEUSES, POCKETS
 from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
 from voxrtc.messages.engine import Sampling
-from voxrtc.recent import quantile
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import SpeechLM, Utterance
@@ -74,7 +73,8 @@ HEAD = ROW.format("model", "n", "step, ms (p10 to p90)", "of codes", "codec call
 
 def _spread(seconds: list[float]) -> str:
     """Median, tenth and ninetieth percentile, in milliseconds."""
-    return f"{1e3 * median(seconds):.2f} ({1e3 * quantile(seconds, 0.1):.2f} to {1e3 * quantile(seconds, 0.9):.2f})"
+    tenths = quantiles(seconds, n=10)
+    return f"{1e3 * median(seconds):.2f} ({1e3 * tenths[0]:.2f} to {1e3 * tenths[-1]:.2f})"
 
 
 class Ours:
