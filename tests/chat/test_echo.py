@@ -17,7 +17,7 @@ from voxrtc.rtc.microphone import BLOCK, RATE
 from voxrtc.rtc.sound import FRAME
 
 SPOKEN = 15.0  # seconds
-PLACES = (2.0, 4.1, 6.3, 8.2, 10.4, 12.5)  # seconds, where a person breaks in
+PLACES = (2.0, 4.1, 6.3, 8.2)  # seconds, where a person breaks in
 
 
 @functools.cache

@@ -38,6 +38,7 @@ from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import decode, encode
 from voxrtc.messages.engine import Chunk, EngineReply, EngineRequest, Generate, ModelInfo, Progress, Timing, Watch
 from voxrtc.messages.media import Offer
+from voxrtc.recent import quantile
 from voxrtc.rtc import ice
 from voxrtc.rtc.peer import warm_up
 from voxrtc.rtc.sound import FRAME_SECONDS
@@ -300,7 +301,7 @@ def measured(ears: Connection, used: Callable[[], float], peers: int, seconds: f
     return Result(
         cpu_ms_per_peer_second=1000 * spent / delivered,
         delivered=delivered / (peers * seconds),
-        p99_gap_ms=1000 * float(np.percentile(gaps, 99)),
+        p99_gap_ms=1000 * quantile(gaps, 0.99),
         first_packet_ms=1000 * statistics.median(first),
     )
 
