@@ -55,7 +55,7 @@ async def test_what_comes_in_is_counted_and_only_first_packets_go_aiortcs_way(
 
     monkeypatch.setattr(RTCRtpReceiver, "_handle_rtp_packet", handled)
     async with call("sendrecv") as (peer, ear, browser):
-        before = await peer._packets()
+        before = peer._came
         browser.talk(48_000, "mono")
         await said(ear, 0.6)
         receiver = peer._transceiver.receiver
@@ -64,7 +64,7 @@ async def test_what_comes_in_is_counted_and_only_first_packets_go_aiortcs_way(
         (came,) = [each for each in (await receiver.getStats()).values() if each.type == "inbound-rtp"]
         assert came.packetsReceived == peer.packets >= 30
         assert came.packetsLost == 0
-        assert await peer._packets() - before >= 30, "they are signs of life"
+        assert peer._came - before >= 30, "they are signs of life"
 
 
 async def test_what_is_garbled_or_a_strangers_is_dropped() -> None:
@@ -113,3 +113,14 @@ async def test_a_sender_that_has_changed_is_noticed() -> None:
     with pytest.raises(AssertionError, match="packet_count"):
         Sender(sender)
     await connection.close()
+
+
+async def test_a_browser_reports_what_it_lost() -> None:
+    async with call() as (peer, ear, _):
+        await speak(ear, 0.1)
+        async with asyncio.timeout(PATIENCE):
+            while peer._sender.report is None:
+                await asyncio.sleep(0.05)
+        assert peer._sender.report.fractionLost == 0
+        (known,) = [each for each in (await peer._transceiver.sender.getStats()).values() if each.type == "remote-inbound-rtp"]
+        assert peer._sender.report is known

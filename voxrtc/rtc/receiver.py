@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pylibsrtp
-from aiortc import RTCRtpReceiver
+from aiortc import RTCDtlsTransport, RTCRtpReceiver
 from aiortc.jitterbuffer import JitterBuffer, JitterFrame
 from aiortc.rtcdtlstransport import State
 from aiortc.rtp import RtpPacket, is_rtcp
@@ -83,6 +83,12 @@ def shorten(receiver: RTCRtpReceiver, take: Take) -> None:
         take(packet)
 
     connection.data_received = data_received  # type: ignore[method-assign]
+
+
+def received(transport: RTCDtlsTransport) -> int:
+    """DTLS and SRTP packets so far. (To ask a connection's `getStats` costs 0.2 ms.)"""
+    count: int = vars(transport)[CAME]
+    return count
 
 
 def _payload(packet: bytes) -> bytes:
