@@ -45,8 +45,8 @@ class PeerListener(MicrophoneListener, Protocol):
 class Liveness:
     """Whether a silent browser is still there. Pure; times in seconds.
 
-    A message is a sign of life. When none has come for `PROBE_AFTER` the browser is asked, and then any packet
-    counts, since its SCTP acknowledges what it gets even when its page never says anything (RFC 9260 section 6.2).
+    A packet is a sign of life: a message, sound, or a report of what came. When none has come for `PROBE_AFTER` the browser
+    is asked, since its SCTP acknowledges what it gets even when its page never says anything (RFC 9260 section 6.2).
     Consent checks (RFC 7675) would tell too, but only after 30 s.
     """
 
@@ -199,12 +199,16 @@ class Peer:
             if time.monotonic() > deadline:
                 logger.info("a browser did not connect within %.0f s", Liveness.CONNECT_WITHIN)
                 return self._end()
+        seen = 0
         while True:
             await asyncio.sleep(Liveness.TICK)
             now = time.monotonic()
+            before, seen = seen, self._came
+            if seen > before:
+                self._liveness.heard(now)
             self._microphone.idle(now)
             self._look_at_loss()
-            verdict = self._liveness.check(now, self._came) if self._liveness.quiet(now) else "alive"
+            verdict = self._liveness.check(now, seen) if self._liveness.quiet(now) else "alive"
             self._let(verdict)
             if verdict == "ask":
                 self.send(self.PROBE)

@@ -74,11 +74,11 @@ def shorten(receiver: RTCRtpReceiver, take: Take) -> None:
         _, kind, number, stamp, source = HEADER.unpack_from(data)  # which are sent in the clear
         if source not in sources or kind & TYPE not in codecs:
             return long_way(data, component)
-        counts[CAME] += 1
         try:
             packet = Arrived(number, stamp, _payload(dtls._rx_srtp.unprotect(data)))
         except (pylibsrtp.Error, ValueError, struct.error):
             return  # not from our browser, or garbled
+        counts[CAME] += 1
         sources[source].add(packet)
         take(packet)
 
