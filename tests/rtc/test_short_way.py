@@ -8,6 +8,7 @@ import itertools
 import struct
 
 import pytest
+from aioice.turn import TurnTransport
 from aiortc import RTCConfiguration, RTCPeerConnection
 from aiortc.rtcrtpreceiver import RTCRtpReceiver
 from aiortc.rtp import HeaderExtensions, HeaderExtensionsMap, RtpPacket
@@ -15,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rtc.browser import PATIENCE
+from tests.rtc.sounds import audible
 from tests.rtc.test_peer import call, said, speak
 from voxrtc.rtc.receiver import _payload, tap
 from voxrtc.rtc.sender import Sender
-from voxrtc.rtc.sound import FRAME
+from voxrtc.rtc.sound import FRAME, RATE
 
 
 async def test_what_goes_out_is_in_order_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +43,23 @@ async def test_what_goes_out_is_in_order_and_counted(monkeypatch: pytest.MonkeyP
     assert sent.packetsSent >= len(came)
     assert sent.bytesSent >= sum(len(packet.payload) for packet in came)
     assert not serialised
+
+
+async def test_a_relay_is_sent_to_as_well() -> None:
+    """aioice's transport through a relay can do no more than this."""
+    transport = TurnTransport.__new__(TurnTransport)
+    async with call() as (peer, ear, browser):
+        pair = peer._transceiver.sender.transport.transport._connection._nominated[1]
+        sent: list[bytes] = []
+        straight = pair.protocol.transport
+        transport.sendto = lambda data, address: (sent.append(data), straight.sendto(data, address))  # type: ignore[method-assign]
+        pair.protocol.transport = transport
+        await speak(ear, 0.2)
+        await asyncio.wait_for(ear.played.wait(), PATIENCE)
+        await asyncio.sleep(0.2)  # aiortc's jitter buffer
+        pair.protocol.transport = straight
+        assert len(sent) >= 10
+        assert len(audible(browser.sound)) > 0.15 * RATE
 
 
 async def test_what_comes_in_is_counted_and_only_first_packets_go_aiortcs_way(

@@ -86,7 +86,7 @@ class Sender:
         self._count(len(payload), stamp)
         dtls = self._sender.transport
         pair = dtls.transport._connection._nominated.get(1)
-        if pair and dtls._state is State.CONNECTED and not pair.protocol.transport.is_closing():
+        if pair and dtls._state is State.CONNECTED:
             packet = dtls._tx_srtp.protect(header + self._extension + payload)
             pair.protocol.transport.sendto(packet, pair.remote_addr)
 
