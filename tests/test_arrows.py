@@ -99,6 +99,8 @@ def test_common_modules_import_nothing_else_of_ours() -> None:
         ("voxrtc.speechlm.orpheus", "aiortc"),
         ("voxrtc.speechlm.orpheus", "transformers"),
         ("voxrtc.speechlm.pocket.model", "aiortc"),
+        ("voxrtc.speechlm.stepaudio2.model", "aiortc"),
+        ("voxrtc.speechlm.stepaudio2.model", "transformers"),
         ("voxrtc.cards", "torch"),
         ("voxrtc.engine.process", "torch"),  # before there are files to read
     ],
