@@ -6,5 +6,5 @@ export const reads = (model) => model?.kind !== "speech to speech";
 /** @param {Element} root @param {import("./models.js").Model | undefined} model the chosen one */
 export function drawAbilities(root, model) {
   for (const place of root.querySelectorAll("[data-needs=reading]")) place.hidden = !reads(model);
-  root.querySelector("[data-needs=voices]").hidden = !reads(model) && model.voices.length < 2;
+  root.querySelector("[data-needs=voices]").hidden = !reads(model) && model.voices.length < 2 && !model.clones;
 }

@@ -12,9 +12,10 @@ export const SIDES = ["a", "b"];
  * What there is to choose from on each side; at first the model that would speak, and another one that is ready.
  * @param {(name: string) => HTMLSelectElement} field
  * @param {import("./models.js").Models} models
+ * @param {import("./own-voices.js").OwnVoice[]} own voices of the person's
  * @param {Record<string, string>} chosen by field
  */
-export function drawSideChoices(field, models, chosen) {
+export function drawSideChoices(field, models, own, chosen) {
   const readers = models.list.filter(reads);
   const others = readers.filter(({ name, state }) => name !== chosen.model && state === "ready");
   const first = { a: chosen.model, b: (others[0] ?? readers.find(({ name }) => name !== chosen.model))?.name };
@@ -23,7 +24,7 @@ export function drawSideChoices(field, models, chosen) {
     drawChoices(select, readers);
     const wanted = chosen[`model-${side}`] ?? first[side];
     if (readers.some(({ name }) => name === wanted)) select.value = wanted;
-    drawVoices(field(`voice-${side}`), models.get(select.value)?.voices ?? [], chosen[`voice-${side}`]);
+    drawVoices(field(`voice-${side}`), models.get(select.value), own, chosen[`voice-${side}`]);
   }
 }
 

@@ -47,10 +47,10 @@ async def test_a_question_in_sound_is_answered_in_sound(http: httpx.AsyncClient,
     answer = await http.post(PATH, json=wanted)
     assert answer.status_code == 200 and len(answer.content) > 2_000
     asked = talker.generated[0]
-    heard = Heard(hearing=asked.stream)
+    heard = Heard(hearing=f"{asked.stream}/input")
     assert asked.conversation == (Words(role="system", text="Be brief."), heard, Words(role="user", text="And this."))
     assert len(talker.model.asked[0].conversation[1].sound.codes) == 8, "1.5 s of sound"
-    assert talker.requests[-1] == Forget(hearing=asked.stream)
+    assert talker.requests[-1] == Forget(hearing=heard.hearing)
 
 
 async def test_the_words_of_an_answer_come_as_events(http: httpx.AsyncClient, talker: TalkingTransport) -> None:

@@ -1,12 +1,13 @@
-"""Oracle of `speechlm.stepaudio2`: transformers' Qwen2, and Whisper's layers and spectrogram in s3tokenizer's copy.
+"""Oracle of `speechlm.stepaudio2`: its prompts, spectrogram and counts in stepaudio2-minicpmo's copy; transformers' Qwen2.
 
-Step-Audio 2's own code is beside its weights and in no package. So what goes around these parts is written here once more, from
-`modeling_step_audio_2.py`: the mask, the average, the adaptor, and where what was heard comes into the language model's input.
+The ear's own code is beside its weights and in no package. So what goes around Whisper's layers, which s3tokenizer has, is
+written here once more, from `modeling_step_audio_2.py`: the mask, the average, the adaptor, and where what was heard comes in.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -21,9 +22,10 @@ from tests.parity.listening import sound
 from tests.parity.saving import write_json
 from tests.tiny import manifest
 
-import s3tokenizer  # isort: skip
 from s3tokenizer.model import ResidualAttentionBlock  # isort: skip
 from s3tokenizer.utils import make_non_pad_mask, mask_to_bias  # isort: skip
+from stepaudio2.stepaudio2 import StepAudio2  # isort: skip
+from stepaudio2.utils import compute_token_num, log_mel_spectrogram  # isort: skip
 
 BOT, EOT, SPEAK, FIRST, CODES = 151_665, 151_666, 151_693, 151_696, 6561
 MARKS = {
@@ -92,8 +94,7 @@ class Oracle(nn.Module):
 
     def hear(self, mel: torch.Tensor) -> torch.Tensor:
         """Spectrogram [128, frames] -> vectors [n, dim]."""
-        count = ((mel.shape[1] - 2 + 1) // 2 // 2 - 1) // 2 + 1
-        return self.adapter(self.encoder(mel[None]))[0, :count]
+        return self.adapter(self.encoder(mel[None]))[0, : compute_token_num(mel.shape[1])]
 
     def scores(self, ids: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
         """Of what follows each token; the vectors stand behind the mark that a recording begins."""
@@ -116,27 +117,31 @@ def record(golden: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(keep)
     turns = [f"<|BOT|>{role}\n{text}<|EOT|>" for role, text in zip(("system", "human", "assistant") * 2, TEXTS, strict=True)]
     write_json(keep / "turns.json", [{"turn": turn, "ids": tokenizer(turn).input_ids} for turn in turns])
-    heard = [mel(sound(16_000)[:samples]) for samples in SAMPLES]
+    heard = [log_mel_spectrogram(sound(16_000)[:samples]) for samples in SAMPLES]
     vectors = {f"heard.{samples}": model.hear(each) for samples, each in zip(SAMPLES, heard, strict=True)}
-    told = {"mel": heard[0][:, ::3], **vectors, **conversation(model, tokenizer, vectors["heard.4080"])}
+    told = {"mel": heard[0][:, ::3], **vectors, **conversation(model, tokenizer)}
     save_file({name: part.contiguous() for name, part in told.items()}, keep / "golden.safetensors")
 
 
-def mel(samples: torch.Tensor) -> torch.Tensor:
-    """Behind a segment come zeros that would fill three frames, less one sample."""
-    return s3tokenizer.log_mel_spectrogram(samples, padding=479)
-
-
-def conversation(model: Oracle, tokenizer: PreTrainedTokenizerFast, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
-    """An instruction, a recording, and an answer in speech."""
-    heard = f"<audio_start>{'<audio_patch>' * len(vectors)}<audio_end>"
-    parts = f"<|BOT|>system\n{TEXTS[0]}<|EOT|>", "<|BOT|>human\n", heard, "<|EOT|>", "<|BOT|>assistant\n<tts_start>"
-    prompt = torch.tensor([id for part in parts for id in tokenizer(part).input_ids])
-    ids = prompt
+def conversation(model: Oracle, tokenizer: PreTrainedTokenizerFast) -> dict[str, torch.Tensor]:
+    """An instruction, a recording, an answer in words and codes, a typed question; and an answer in speech."""
+    past = [40, FIRST + 7, FIRST + 6560, 41, FIRST + CODES, MARKS["<tts_pad>"], FIRST, MARKS["<tts_end>"]]
+    messages = [
+        {"role": "system", "content": TEXTS[0]},
+        {"role": "user", "content": [{"type": "audio", "audio": sound(16_000)[:4080]}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "<tts_start>"}, {"type": "token", "token": past}]},
+        {"role": "user", "content": TEXTS[1]},
+        {"role": "assistant", "content": "<tts_start>", "eot": False},
+    ]
+    with mock.patch("stepaudio2.stepaudio2.load_audio", lambda audio: audio):
+        parts, [heard] = StepAudio2.apply_chat_template(mock.Mock(), messages)
+    prompt = torch.tensor([id for part in parts for id in (part if isinstance(part, list) else tokenizer(part).input_ids)])
+    ids, vectors = prompt, model.hear(heard)
     for _ in range(STEPS):
         likeliest = model.scores(ids, vectors)[-1, FIRST : FIRST + CODES].argmax()
         ids = torch.cat((ids, FIRST + likeliest[None]))
-    return {"prompt": prompt, "scores": model.scores(ids, vectors)[:, FIRST : FIRST + CODES : 41], "said": ids[len(prompt) :]}
+    scores = model.scores(ids, vectors)[:, FIRST : FIRST + CODES : 41]
+    return {"past": torch.tensor(past), "prompt": prompt, "scores": scores, "said": ids[len(prompt) :]}
 
 
 def shards(model: nn.Module, keep: Path) -> dict[str, dict[str, list]]:

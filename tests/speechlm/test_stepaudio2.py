@@ -81,8 +81,9 @@ def test_scores_and_the_likeliest_codes_behind_a_conversation_with_sound_are_the
     step: StepAudio2, golden: dict[str, Tensor]
 ) -> None:
     vectors, marks = golden["heard.4080"], step.writer.marks
-    prompt = step.preprocess(Utterance("", conversation=(SYSTEM, Said("user", sound=hearing(vectors)))))
-    written = prompt.data.written
+    answer = Said("assistant", frames=golden["past"][:, None])
+    said = (SYSTEM, Said("user", sound=hearing(vectors)), answer, Said("user", "What is that?"))
+    written = step.preprocess(Utterance("", conversation=said)).data.written
     assert torch.equal(written.ids, golden["prompt"]) and torch.equal(written.vectors, vectors)
     tables = StepTables(2, 64 + len(written.ids), vectors[:0])
     tables.put(1, written, marks.heard)

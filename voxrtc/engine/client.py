@@ -16,6 +16,7 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -27,6 +28,7 @@ from voxrtc.messages.engine import (
     Progress,
     Queued,
     SetPolicy,
+    SetReplicas,
     Stats,
     Unload,
     Unloaded,
@@ -146,10 +148,18 @@ class EngineClient:
         """Tell the scheduler how far a listener is."""
         self._tell(playout)
 
+    def forget_voice(self, digest: str) -> None:
+        """Have what was made of a recording dropped: `Reference.digest`."""
+        self._tell(ForgetVoice(digest=digest))
+
     def plan_by(self, policy: PolicyName) -> None:
         """Have the engine plan by this policy from its next step on, also one that is started later."""
         self._policy = policy
         self._tell(SetPolicy(policy=policy))
+
+    def resize(self, replicas: int) -> None:
+        """Have so many replicas of an engine that is a cluster of them."""
+        self._tell(SetReplicas(count=replicas))
 
     async def models(self) -> list[ModelInfo]:
         """The loaded model, from the engine's own loop. Raises `EngineLost` when there is none that is ready."""

@@ -43,6 +43,15 @@ class InUse(Exception):
         self.live = live
 
 
+class OneEngine(Exception):
+    """A model that has one engine and can have no more."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"“{model}” runs as one engine here. Start the server with --replicas 2, or more, or with --workers ray."
+        )
+
+
 class NotLoading(Exception):
     """Loading that cannot be given up, since the model is not being loaded."""
 
@@ -109,10 +118,25 @@ class Fleet:
             if client.speaks(playout.stream):
                 client.report(playout)
 
+    def forget_voice(self, digest: str) -> None:
+        """`EngineClient.forget_voice`, by all engines."""
+        for client in self._clients.values():
+            client.forget_voice(digest)
+
     def plan_by(self, policy: PolicyName) -> None:
         """`EngineClient.plan_by`, for all engines."""
         for client in self._clients.values():
             client.plan_by(policy)
+
+    async def resize(self, model: str, replicas: int) -> None:
+        """Have so many replicas of a model. Those that go end when their streams have.
+
+        Raises `OneEngine`, `EngineLost` where the model is not ready, and `KeyError` for an unknown one.
+        """
+        client = self._clients[model]
+        if not (await asyncio.wait_for(client.stats(), TOLD_WITHIN)).replicas:
+            raise OneEngine(model)
+        client.resize(replicas)
 
     async def models(self) -> list[ModelInfo]:
         """The models whose engines answer now. Raises `EngineLost` when there are none, and says why."""

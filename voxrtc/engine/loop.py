@@ -45,6 +45,7 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -204,7 +205,8 @@ class Engine:
         sampled = sum(isinstance(result, tuple) for result in results)
         began, self._landed = max(flight.began, self._landed), self.clock()  # a step that lags began when the one before ended
         streams, seconds = len(flight.tasks), self._landed - began
-        landed = Landed(self._landed, seconds, self.costs.step_seconds(streams, prompt_tokens), streams)
+        expected, step = self.costs.step_seconds(streams, prompt_tokens), flight.step
+        landed = Landed(self._landed, seconds, expected, streams, step.recorded, step.gap)
         self.costs.stepped(seconds, flight.step.seconds[1], streams, sampled, prompt_tokens)
         self.counters.landed(landed, flight.step.seconds, prompt_tokens, sampled)
         for (stream, piece), result in zip(flight.owners, results, strict=True):
@@ -283,6 +285,8 @@ class Engine:
             case Cancel():
                 if stream := self.streams.get(request.stream):
                     self._end(stream, State.CANCELLED, sum(when > at for when in stream.frame_times))
+            case ForgetVoice():
+                self._prompts.forget(request.digest)
             case Playout():
                 if stream := self.streams.get(request.stream):
                     stream.clock.report(request)

@@ -59,7 +59,8 @@ class EngineServer:
     One thread loads the model: it calls `tell`, and at last `open`. After that the engine's thread alone speaks.
     """
 
-    def __init__(self, name: str, address: str) -> None:
+    def __init__(self, name: str, address: str, secret: bytes = b"") -> None:
+        """`secret` is the key of a server that other machines reach: see `transport.dealer`."""
         self._name = name
         self.memory: Callable[[], float] = resident  # GB that the process holds; may be set once the model's device is known
         self._engine: Submits | None = None
@@ -73,7 +74,10 @@ class EngineServer:
         self._clients = self._context.socket(zmq.ROUTER)
         self._clients.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished client is an error, on which its streams end
         self._clients.setsockopt(zmq.SNDHWM, 0)
+        if secret:
+            self._clients.curve_server, self._clients.curve_secretkey = True, secret
         self._clients.bind(address)
+        self.address: str = self._clients.getsockopt_string(zmq.LAST_ENDPOINT)  # with its port, if it was to be any
         self._outbox = self._context.socket(zmq.PULL)
         self._outbox.bind("inproc://outbox")
         self._post_box, self._news = self._pusher(), self._pusher()  # the engine's thread's, and the loading thread's

@@ -45,7 +45,7 @@ class Hear(Message):
     is told to the stream that needs it.
     """
 
-    hearing: str  # a fresh id chosen by the caller
+    hearing: str  # a fresh id chosen by the caller; what is before its last "/" names the conversation that it belongs to
     pcm: bytes
     sample_rate: int
     first: bool = False  # where the first is lost with an engine, the rest is not taken for the whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 import msgspec
@@ -30,6 +31,11 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     pcm: bytes
     sample_rate: int
     text: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The same for recordings that are the same to the last bit, and their text; for no others (SHA-256)."""
+        return hashlib.sha256(b"%d %b\0%b" % (self.sample_rate, self.text.encode(errors="surrogatepass"), self.pcm)).hexdigest()
 
 
 class Generate(Message):
@@ -78,6 +84,12 @@ class Cancel(Message):
     stream: str
 
 
+class ForgetVoice(Message):
+    """Drop what was made of the recording with this `Reference.digest`. Streams that speak with it keep it to their end."""
+
+    digest: str
+
+
 class Playout(Message):
     """A listener's playout clock: seconds of the stream that it has played, and whether it is consuming sound now.
 
@@ -104,6 +116,12 @@ class SetPolicy(Message):
     """Have a ready engine plan by this policy from its next step on. Streams go on as they are; `Stats` says what holds."""
 
     policy: PolicyName
+
+
+class SetReplicas(Message):
+    """Have so many replicas of the model: of an engine that is a cluster of them. Those that go end when their streams have."""
+
+    count: int
 
 
 class Unload(Message):
@@ -209,6 +227,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     frame_rate: float
     kind: Literal["text to speech", "speech to speech", "full duplex"] = "text to speech"
     running: bool = False  # takes text while it speaks
+    clones: bool = False  # speaks in the voice of a recording
     parameters: int = 0
     link: str = ""
 
@@ -280,12 +299,23 @@ class CostStats(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepStats(msgspec.Struct, frozen=True, kw_only=True):
     """The steps of the last second: how many, and on average the streams in one, its milliseconds, and what it was expected
-    to cost. Of none there are no averages."""
+    to cost. Of none there are no averages. `recorded` is the share of them that CUDA graphs repeated, and `gap_ms` how long the
+    device typically was without a step between two."""
 
     count: int = 0
     streams: float = 0.0
     ms: float | None = None
     expected_ms: float | None = None
+    recorded: float = 0.0
+    gap_ms: float | None = None
+
+
+class ReplicaStats(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several replicas that are one engine to others."""
+
+    name: str
+    streams: int
+    waiting: int  # of the streams
 
 
 class Stats(Message):
@@ -313,9 +343,26 @@ class Stats(Message):
     slots: int = 0  # streams that can be in at a time; 0: any
     ttfa: Latency = Latency()  # from a request to its first sound, of late
     lately: StepStats = StepStats()
+    now: float = 0.0  # by the engine's clock
+    replicas: list[ReplicaStats] = msgspec.field(default_factory=list)  # none of an engine by itself
+    graphs: int = 0  # CUDA graphs that were recorded
+    recorded: int = 0  # of the steps, those that were repeated from them
 
 
 EngineRequest = (
-    Generate | Extend | Hear | Forget | Cancel | Playout | SetPolicy | Watch | Unload | GetUse | GetModels | GetStats
+    Generate
+    | Extend
+    | Hear
+    | Forget
+    | Cancel
+    | ForgetVoice
+    | Playout
+    | SetPolicy
+    | SetReplicas
+    | Watch
+    | Unload
+    | GetUse
+    | GetModels
+    | GetStats
 )
 EngineReply = Queued | Chunk | Wrote | Ended | Failed | Progress | Unloaded | Use | Models | Stats

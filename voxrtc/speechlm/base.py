@@ -212,6 +212,7 @@ class SpeechLM(ABC):
     device = HOST  # where weights, tables and what they give are
     dtype = torch.float32  # of the backbone, hence of the cache
     runs = False  # whether text can come while it is spoken: `extend` and `grow`
+    clones = False  # whether it speaks in the voice of a recording: `clone`
     remembers = False  # whether a piece's prompt needs the stream's earlier `Turn`s, so that it waits until they are spoken
     hears = False  # whether it takes conversations with sound, and answers them in words and sound: `listen`, `hear`, `written`
     hearing_rate = 16_000  # of the samples that `hear` takes

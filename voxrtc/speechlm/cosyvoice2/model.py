@@ -52,7 +52,7 @@ class CosyVoice2(SpeechLM):
     five tokens at a time, in turn with fifteen codes; a step that takes in text gives a frame that makes no sound.
     """
 
-    runs = True
+    runs = clones = True
     codebooks = 1
     voices = ("default",)
     frame_rate = float(TOKEN_RATE)
