@@ -16,9 +16,11 @@ from tests.engine.toy import Bench
 from tests.speechlm.families import tiny_cosyvoice2
 from tests.tiny import GOLDEN, noise, write
 from voxrtc.engine.sampling import SamplingTable
+from voxrtc.engine.scheduler import POLICIES
 from voxrtc.messages.engine import Chunk, Ended, Sampling
 from voxrtc.speechlm.base import Clip, InvalidRequest, Utterance
 from voxrtc.speechlm.codecs.features import kaldi_fbank, vocoder_mel, whisper_mel
+from voxrtc.speechlm.codecs.token_flow import FlowState
 from voxrtc.speechlm.cosyvoice2.model import FRAMES, HEARD_CODES, HEARD_TEXT, PROMPT, CosyVoice2
 from voxrtc.speechlm.cosyvoice2.prompt import Voice, rows_of
 from voxrtc.speechlm.cosyvoice2.sampling import choose
@@ -154,6 +156,32 @@ def test_speech_is_as_long_as_its_text_allows(cosy: CosyVoice2) -> None:
             assert isinstance(bench.replies["a"][-1], Ended)
     finally:
         head.bias = bias
+
+
+@pytest.mark.parametrize("policy", ["playout", "fifo"])
+def test_its_first_sound_comes_with_the_first_block(cosy: CosyVoice2, voice: Voice, policy: str) -> None:
+    """A block is whole with 25 codes and 3 more, fewer by those of its voice's; of its sound 0.44 s come with the next one.
+
+    Where too little is left to last until then, it waits for that. A call is of whole blocks, to which it adds nothing.
+    """
+    assert len(voice.codes) % 25 == 7
+    for imitation, first, sounding in ((None, 28, 29), (voice, 21, 15), (replace(voice, sound=short(cosy, voice, 20)), 33, 39)):
+        prompt = cosy.preprocess(Utterance(TEXT, imitation=imitation))
+        bench = Bench(model=cosy, policy=POLICIES[policy])  # type: ignore[index]
+        bench.worker.model.preprocess = lambda utterance, prompt=prompt: prompt  # type: ignore[method-assign]
+        try:
+            bench.speak("a", TEXT, seed=1)
+            while not any(isinstance(reply, Chunk) for reply in bench.replies["a"]):
+                assert bench.step()
+        finally:
+            del bench.worker.model.preprocess
+        assert first <= len(bench.codes["a"]) <= first + 2, "and two steps until it is told"
+        assert len(bench.replies["a"][0].pcm) == 2 * 480 * sounding
+
+
+def short(cosy: CosyVoice2, voice: Voice, tokens: int) -> FlowState:
+    """The same voice for the flow, of a recording that is cut."""
+    return cosy.detokenizer.flow.prime(voice.sound.prompt.last(tokens))
 
 
 def test_a_stream_sounds_like_its_own_voice(cosy: CosyVoice2, voice: Voice) -> None:

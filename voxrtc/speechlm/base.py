@@ -169,12 +169,22 @@ class Detokenizer(ABC):
     sample_rate: int
     group: int = 1  # frames that only together make sound, where a model gives a codec's codes one by one
     samples_per_group: int
-    lookahead: int  # frames that must follow a frame before its samples can be had
+    lookahead: int  # frames that must follow a frame, at most, before its samples can be had
     min_chunk: int  # frames below which a call is not worth its cost
+    long_chunk: int = 0  # frames up to which a longer call costs less a frame; 0: nobody knows
+    lag: int = 0  # of the frames that were worked on, the latest, whose samples come with later ones
 
     @abstractmethod
     def new_state(self, seed: int) -> Any:
         """State of a fresh stream; `seed` makes its noise reproducible."""
+
+    def before(self, state: Any) -> int:
+        """Frames that stand before a fresh state's first and are worked on with it, like the last ones of a voice's prompt."""
+        return 0
+
+    def ripe(self, frames: int) -> int:
+        """Of a stream's first `frames` frames, those before it included, how many all is there for that work on them needs."""
+        return max(0, frames - self.lookahead)
 
     @abstractmethod
     def decode(self, frames: list[Tensor], states: list[Any], final: list[bool]) -> list[Tensor]:
