@@ -18,6 +18,8 @@ from tests.tiny import GOLDEN, noise, write
 from voxrtc.engine.sampling import SamplingTable
 from voxrtc.engine.scheduler import POLICIES
 from voxrtc.messages.engine import Chunk, Ended, Sampling
+from voxrtc.settings import ROOT
+from voxrtc.speechlm import registry, voices
 from voxrtc.speechlm.base import Clip, InvalidRequest, Utterance
 from voxrtc.speechlm.codecs.features import kaldi_fbank, vocoder_mel, whisper_mel
 from voxrtc.speechlm.codecs.token_flow import FlowState
@@ -137,6 +139,19 @@ def test_three_modes(cosy: CosyVoice2, voice: Voice) -> None:
     assert told == [rows.start, *cosy.writer.instruction("Speak slowly."), *text, rows.speak], "instruct"
     with pytest.raises(InvalidRequest, match="too many"):
         cosy.preprocess(Utterance(TEXT, instructions="very slowly " * HEARD_TEXT))
+
+
+def test_without_a_recording_it_speaks_in_the_voice_that_comes_along(folder: Path, tmp_path: Path) -> None:
+    """As a newcomer loads it: by its card."""
+    shutil.copytree(folder, tmp_path / "cosyvoice2")
+    shutil.copy(ROOT / "models" / "cosyvoice2.yaml", tmp_path)
+    _, model = registry.load(tmp_path, "cosyvoice2")
+    assert isinstance(model, CosyVoice2)
+    voice, lark = model.default, voices.lark(24_000)
+    assert 4 <= len(lark.samples) / 24_000 <= 5 and lark.samples.square().mean() > 1e-3
+    assert len(voice.codes) == 25 * len(lark.samples) // 24_000 and voice.text == tuple(model.writer.ids(lark.text))
+    rows = model.preprocess(Utterance(TEXT)).data.rows.tolist()
+    assert rows == rows_of(model.network.rows, model.writer.ids(TEXT), voice, []).tolist() and len(rows) > len(voice.codes)
 
 
 def test_speech_is_as_long_as_its_text_allows(cosy: CosyVoice2) -> None:

@@ -10,13 +10,16 @@ import torch
 
 from voxrtc.cards import Card, CardError, read_card
 from voxrtc.messages.engine import ModelInfo
+from voxrtc.speechlm import voices
 from voxrtc.speechlm.base import HOST, SpeechLM
 
 
 def _cosyvoice2(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     from voxrtc.speechlm.cosyvoice2.model import CosyVoice2
 
-    return CosyVoice2.load(card.folder, device, dtype)
+    model = CosyVoice2.load(card.folder, device, dtype)
+    model.default = model.clone(voices.lark(model.detokenizer.sample_rate))
+    return model
 
 
 def _csm(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:

@@ -47,8 +47,9 @@ class CosyVoice2States:
 class CosyVoice2(SpeechLM):
     """Text, and the codes of a recording if one is to be continued, then a code a step until the model says that speech ends.
 
-    Voices are recordings (`clone`). Without one it speaks as nobody in particular. Of text that is still being written it hears
-    five tokens at a time, in turn with fifteen codes; a step that takes in text gives a frame that makes no sound.
+    Voices are recordings (`clone`), and so is `default`; until that is set, it speaks as nobody in particular. Of text that is
+    still being written it hears five tokens at a time, in turn with fifteen codes; a step that takes in text gives a frame that
+    makes no sound.
     """
 
     runs = True
@@ -62,7 +63,7 @@ class CosyVoice2(SpeechLM):
         self.device, self.dtype = network.embed.weight.device, network.dtype
         shape = network.decoder.config
         self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
-        self._nobody = Voice(detokenizer.flow.prime(detokenizer.nobody))
+        self.default = Voice(detokenizer.flow.prime(detokenizer.nobody))  # until there is a recording of somebody
 
     @classmethod
     def load(cls, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> CosyVoice2:
@@ -87,7 +88,7 @@ class CosyVoice2(SpeechLM):
         assert len(text) <= TEXT_TOKENS, f"{len(text)} ids in a piece"
         if len(instruction) > HEARD_TEXT:
             raise InvalidRequest("The words that say how to speak are too many. Please use fewer.")
-        voice: Voice = utterance.imitation or self._nobody
+        voice: Voice = utterance.imitation or self.default
         rows = rows_of(self.network.rows, text, voice, instruction)
         least, most = (rate * len(text) for rate in FRAMES_A_TOKEN)
         return Prompt(len(rows), min(FRAMES, most), Asked(rows, least, voice))
@@ -96,7 +97,7 @@ class CosyVoice2(SpeechLM):
         script = read(self.writer, utterance.text, final)
         if script is None or not (script.turns or script.whole):
             return None
-        voice: Voice = utterance.imitation or self._nobody
+        voice: Voice = utterance.imitation or self.default
         if not script.turns:
             whole = self.preprocess(replace(utterance, text=utterance.text[: script.characters], imitation=voice.unheard()))
             return replace(whole, characters=script.characters)
