@@ -268,6 +268,33 @@ def test_what_takes_no_running_text_says_so() -> None:
     assert isinstance(refusal := bench.replies["a"][-1], Failed) and "all of it at once" in refusal.message
 
 
+class Actor(Runner):
+    """Begins every piece with how to speak."""
+
+    instructed = True
+
+    def preprocess(self, utterance: Utterance) -> Prompt:
+        return Toy.preprocess(self, replace(utterance, text=utterance.instructions + utterance.text))
+
+
+def test_how_to_speak_reaches_every_piece_of_a_text_that_is_all_there() -> None:
+    bench, plain = Bench(model=Actor()), Bench(model=RUNNER)
+    asked = Generate(stream="a", text="you|and", accepted=0.0, instructions="he", sampling=Sampling(seed=1))
+    bench.send(asked, "a")
+    bench.run()
+    plain.speak("a", "heyou|heand", seed=1)
+    plain.run()
+    assert bench.codes == plain.codes and isinstance(bench.replies["a"][-1], Ended)
+    bench.send(Generate(stream="b", text="you", accepted=0.0, instructions="he", final=False), "b")
+    bench.run()
+    assert isinstance(refusal := bench.replies["b"][-1], Failed) and "How to speak" in refusal.message
+    bench = Bench(model=RUNNER)
+    bench.send(Generate(stream="a", text="hello|you", accepted=0.0, instructions="he", final=False), "a")
+    extend(bench, "a", "", final=True)
+    bench.run()
+    assert bench.codes == at_once("hello|you").codes, "who takes no such words does not care"
+
+
 class Impressionist(Runner):
     """Says all in another voice: what a recording is on the average is added to each letter."""
 

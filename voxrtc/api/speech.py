@@ -43,7 +43,7 @@ class SpeechRoute(LimitedRoute):
 
 
 class SpeechRequest(BaseModel):
-    """OpenAI's fields. No model named: the default one. `instructions` are taken and have no effect yet.
+    """OpenAI's fields. No model named: the default one. `instructions` say how to speak; models that take none ignore them.
 
     Two more, as vLLM-Omni names them: `ref_audio` is a recording of the voice to speak with, a sound file in base64 or as a
     `data:` URL, and `ref_text` what is said in it.
@@ -90,6 +90,7 @@ def router(engines: Fleet) -> APIRouter:
             model=request.model,
             voice=request.voice,
             reference=reference,
+            instructions=request.instructions,
         )
         kind = ENCODERS[request.response_format]
         parts = sound(engines, generate, kind)

@@ -73,6 +73,9 @@ class Door:
         if not request.final and not self._model.runs:
             message = "A text that is still being written can't be spoken with this model. Please send all of it at once."
             return _failed(request, "invalid_request", message)
+        if not request.final and request.instructions and self._model.instructed:
+            message = "How to speak can't be said of a text that is still being written. Please send all of it at once."
+            return _failed(request, "invalid_request", message)
         try:
             check(request.sampling)
         except InvalidRequest as wrong:

@@ -99,7 +99,7 @@ class Prompts:
         def make() -> Prepared:
             passages = _passages(model, request.text) if rest is None else rest
             passage = passages.popleft()
-            utterance = Utterance(passage.text, request.voice, imitation, before, passage.source)
+            utterance = Utterance(passage.text, request.voice, imitation, before, passage.source, request.instructions)
             return passages, passage, replace(model.preprocess(utterance), characters=len(passage.source))
 
         stream.preparing = True

@@ -65,4 +65,4 @@ def load(
     model = FAMILIES[card.info.family](card, device, dtype)
     chosen = {key: value for key, value in msgspec.structs.asdict(card.defaults).items() if value is not None}
     model.defaults = msgspec.structs.replace(model.defaults, **chosen)
-    return msgspec.structs.replace(card.info, running=model.runs), model
+    return msgspec.structs.replace(card.info, running=model.runs, instructed=model.instructed), model

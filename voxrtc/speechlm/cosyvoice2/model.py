@@ -53,6 +53,7 @@ class CosyVoice2(SpeechLM):
     """
 
     runs = True
+    instructed = True
     codebooks = 1
     voices = ("default",)
     frame_rate = float(TOKEN_RATE)
