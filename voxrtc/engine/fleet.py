@@ -100,6 +100,11 @@ class Fleet:
             if client.speaks(playout.stream):
                 client.report(playout)
 
+    def forget_voice(self, digest: str) -> None:
+        """`EngineClient.forget_voice`, by all engines."""
+        for client in self._clients.values():
+            client.forget_voice(digest)
+
     def plan_by(self, policy: PolicyName) -> None:
         """`EngineClient.plan_by`, for all engines."""
         for client in self._clients.values():

@@ -40,6 +40,7 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -302,6 +303,8 @@ class Engine:
             case Cancel():
                 if stream := self.streams.get(request.stream):
                     self._end(stream, State.CANCELLED, sum(when > at for when in stream.frame_times))
+            case ForgetVoice():
+                self._prompts.forget(request.digest)
             case Playout():
                 if stream := self.streams.get(request.stream):
                     stream.clock.report(request)

@@ -75,6 +75,10 @@ class Prompts:
             stream.running.add(more.text, more.final)
             self._read_on(stream, stream.running)
 
+    def forget(self, digest: str) -> None:
+        """Drop what was made of a recording, by its `Reference.digest`."""
+        self._imitations.forget(digest)
+
     def _imitated(self, stream: Stream, done: Future[Any]) -> None:
         if self._came(stream, done):
             stream.imitation = done.result()

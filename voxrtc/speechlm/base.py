@@ -207,6 +207,7 @@ class SpeechLM(ABC):
     device = HOST  # where weights, tables and what they give are
     dtype = torch.float32  # of the backbone, hence of the cache
     runs = False  # whether text can come while it is spoken: `extend` and `grow`
+    clones = False  # whether it speaks in the voice of a recording: `clone`
     instructed = False  # whether `Utterance.instructions` are heard; only with a text that is all there
     remembers = False  # whether a piece's prompt needs the stream's earlier `Turn`s, so that it waits until they are spoken
 

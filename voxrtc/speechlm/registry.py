@@ -65,4 +65,5 @@ def load(
     model = FAMILIES[card.info.family](card, device, dtype)
     chosen = {key: value for key, value in msgspec.structs.asdict(card.defaults).items() if value is not None}
     model.defaults = msgspec.structs.replace(model.defaults, **chosen)
-    return msgspec.structs.replace(card.info, running=model.runs, instructed=model.instructed), model
+    can = {"running": model.runs, "clones": model.clones, "instructed": model.instructed}
+    return msgspec.structs.replace(card.info, **can), model

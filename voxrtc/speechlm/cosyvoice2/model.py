@@ -52,8 +52,7 @@ class CosyVoice2(SpeechLM):
     makes no sound.
     """
 
-    runs = True
-    instructed = True
+    runs = clones = instructed = True
     codebooks = 1
     voices = ("default",)
     frame_rate = float(TOKEN_RATE)
