@@ -14,6 +14,7 @@ from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import HOST, Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.codecs.dit_files import load_dit_flow
 from voxrtc.speechlm.codecs.flow import Solver
 from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
 from voxrtc.speechlm.codecs.flow_files import load_flow
@@ -89,6 +90,12 @@ def tiny_flow(folder: Path) -> FlowDetokenizer:
     write("flow", folder)
     flow, hift = folder / "flow.pt", folder / "hift.pt"
     return FlowDetokenizer(quick(load_flow(read_pickle(flow), flow, HOST)), load_hift(read_pickle(hift), hift, HOST))
+
+
+def tiny_dit(folder: Path) -> FlowDetokenizer:
+    """From the tiny checkpoint in the layout of Step-Audio 2's `token2wav`."""
+    hift = write("dit", folder) / "hift.pt"
+    return FlowDetokenizer(quick(load_dit_flow(folder, HOST)), load_hift(read_pickle(hift), hift, HOST))
 
 
 def quick(flow: TokenFlow) -> TokenFlow:
@@ -180,4 +187,5 @@ DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
     **{f"pocket-{name}": partial(pocket_voice, name) for name in POCKETS},
     "flow": lambda folder: Voice(tiny_flow(folder), (6561,)),
+    "dit": lambda folder: Voice(tiny_dit(folder), (6561,)),
 }
