@@ -18,12 +18,12 @@ from voxrtc.speechlm.codecs.hift_stream import HiftVocoder
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac, SnacConfig
 from voxrtc.speechlm.codecs.token_flow import FlowConfig, FlowPrompt, TokenFlow
+from voxrtc.speechlm.codecs.voice_reader import VoiceReader
 from voxrtc.speechlm.cosyvoice2.model import FRAMES, HEARD_CODES, PROMPT, CosyVoice2
 from voxrtc.speechlm.cosyvoice2.network import MOST_ROWS, Rows
 from voxrtc.speechlm.cosyvoice2.network import Network as CosyNetwork
 from voxrtc.speechlm.cosyvoice2.prompt import Voice
 from voxrtc.speechlm.cosyvoice2.text import Writer as CosyWriter
-from voxrtc.speechlm.cosyvoice2.voice import VoiceReader
 from voxrtc.speechlm.csm.config import csm_config
 from voxrtc.speechlm.csm.model import Csm
 from voxrtc.speechlm.csm.network import Network as CsmNetwork
