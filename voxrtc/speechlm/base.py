@@ -232,6 +232,10 @@ class SpeechLM(ABC):
         """A recording -> what `Utterance.imitation` takes. May be slow, like `preprocess`. Raises `InvalidRequest`."""
         raise InvalidRequest("This model speaks with its own voices only. Please choose one of them.")
 
+    def size(self, imitation: Any) -> int:
+        """Bytes of memory that what `clone` made takes; 0: hardly any."""
+        return 0
+
     def passes(self, frame: Tensor) -> int:
         """How many units of its prompt's text end with a frame [width], at most one; of models whose prompts have `words`."""
         return 0

@@ -26,7 +26,7 @@ from voxrtc.speechlm.weights import WeightsError, read_pickle
 TOKENIZER = "speech_tokenizer_v2.onnx"
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 HEARD_TEXT = 200  # tokens of a recording's text, or of how to speak
-HEARD_CODES = 150  # of a recording that the flow hears, the last: what it remembers of a second takes 230 MB
+HEARD_CODES = 150  # of a recording that the flow hears, the last: what it remembers of a second takes 115 MB
 FRAMES = 750  # of a piece at most: 30 s
 FRAMES_A_TOKEN = (2, 20)  # of text, at least and at most
 PROMPT = TEXT_TOKENS + HEARD_TEXT + LONGEST_CLIP * TOKEN_RATE + 2  # positions
@@ -124,6 +124,9 @@ class CosyVoice2(SpeechLM):
         if not all(bool(part.rows.isfinite().all()) for part in sound.solver.past):  # also: wait for it, on a GPU
             raise InvalidRequest("No voice could be made of this recording. Please give another one.")
         return Voice(sound, tuple(text), tuple(heard.tokens.cpu().tolist()))
+
+    def size(self, imitation: Voice) -> int:
+        return imitation.sound.bytes
 
     def sound(self, prompt: Prompt, seed: int) -> FlowSoundState:
         asked: Asked = prompt.data
