@@ -64,6 +64,7 @@ class Session:
         self._engines, self._choice = engines, choice
         self._replier, self._manner, self.background = replier, manner, background
         self._recordings = recordings
+        self._delivery = ""  # how to speak, in words
         self._input = InputBuffer(self, transcriber, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
         self._conversation = Conversation()
@@ -222,6 +223,8 @@ class Session:
         choice = choose(self._engines.known, wish.model, wish.voice, self._choice, self._recordings)
         self._manner = self._manner.updated(wish, "session")
         self._choice = choice
+        if wish.voxrtc.instructions is not None:
+            self._delivery = wish.voxrtc.instructions.strip()
         self._appended = Blocks(wish.input_format or self.input_format)
         self.output_format = wish.output_format or self.output_format
         if (turns := wish.turns(self._input.settings)) != self._input.settings:
@@ -267,10 +270,12 @@ class Session:
             reference=self._recordings.get(choice.voice),
             priority=self.speaking.priority,
             background=self.background,
+            instructions=self._delivery,
         )
         turn, self._turn = self._turn, None
         marks = Marks(request.accepted, turn if wish.input is None else None)
-        runs = self._engines.runs(choice.model)
+        told = self._delivery and self._engines.instructed(choice.model)
+        runs = self._engines.runs(choice.model) and not told  # with words on how to speak it wants all of a text
         parts = answer(wish.input, self._conversation, self._replier, manner, marks, runs)
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
@@ -283,6 +288,7 @@ class Session:
             "type": "realtime",
             "model": self._choice.model,
             **self._manner.describe(),
+            "voxrtc": {"instructions": self._delivery},
             "audio": {
                 "input": {
                     "format": describe(self.input_format),
