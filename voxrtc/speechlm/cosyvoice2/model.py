@@ -19,6 +19,7 @@ from voxrtc.speechlm.cosyvoice2.network import Network
 from voxrtc.speechlm.cosyvoice2.prompt import Asked, Voice, rows_of
 from voxrtc.speechlm.cosyvoice2.running import TEXT, TURN, read
 from voxrtc.speechlm.cosyvoice2.sampling import WINDOW, choose
+from voxrtc.speechlm.cosyvoice2.speakable import speakable
 from voxrtc.speechlm.cosyvoice2.text import Writer
 from voxrtc.speechlm.cosyvoice2.turns import Turns
 from voxrtc.speechlm.weights import WeightsError, read_pickle
@@ -82,7 +83,7 @@ class CosyVoice2(SpeechLM):
         return cls(network, writer, FlowDetokenizer(flow, hift), VoiceReader(folder, TOKENIZER, device))
 
     def split(self, text: str) -> list[str]:
-        return sentences.pieces(text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
+        return sentences.pieces(speakable(text, final=True).text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
 
     def preprocess(self, utterance: Utterance) -> Prompt:
         text, instruction = self.writer.ids(utterance.text), self.writer.instruction(utterance.instructions)
@@ -100,7 +101,7 @@ class CosyVoice2(SpeechLM):
             return None
         voice: Voice = utterance.imitation or self.default
         if not script.turns:
-            whole = self.preprocess(replace(utterance, text=utterance.text[: script.characters], imitation=voice.unheard()))
+            whole = self.preprocess(replace(utterance, text=script.said, imitation=voice.unheard()))
             return replace(whole, characters=script.characters)
         rows = torch.tensor([self.network.rows.start, *script.ids[:TEXT]])
         frames, reach = FRAMES, script.turns
