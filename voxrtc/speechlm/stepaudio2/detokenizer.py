@@ -18,10 +18,17 @@ class StepDetokenizer(Detokenizer):
         self.flow, self.first = flow, first
         self.sample_rate, self.samples_per_group = flow.sample_rate, flow.samples_per_group
         self.lookahead, self.min_chunk = flow.lookahead, flow.min_chunk
+        self.lag, self.long_chunk = flow.lag, flow.long_chunk
 
     def new_state(self, seed: int) -> FlowSoundState:
         """State of a fresh stream, in nobody's voice."""
         return self.flow.new_state(seed)
+
+    def before(self, state: FlowSoundState) -> int:
+        return self.flow.before(state)
+
+    def ripe(self, frames: int) -> int:
+        return self.flow.ripe(frames)
 
     def decode(self, frames: Sequence[Tensor], states: Sequence[FlowSoundState], final: Sequence[bool]) -> list[Tensor]:
         """New tokens [n_i, 1] of each stream -> samples; see `FlowDetokenizer.decode`."""

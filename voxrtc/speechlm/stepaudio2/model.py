@@ -87,6 +87,9 @@ class StepAudio2(SpeechLM):
     def clone(self, clip: Clip) -> FlowState:
         return self._voices.clone(clip)
 
+    def size(self, imitation: FlowState) -> int:
+        return imitation.bytes
+
     def sound(self, prompt: Prompt, seed: int) -> FlowSoundState:
         return self.detokenizer.flow.speak_as(prompt.data.voice, seed)
 
