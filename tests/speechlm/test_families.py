@@ -8,6 +8,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 from tests.engine.toy import Bench
@@ -15,7 +16,7 @@ from tests.speechlm.families import MODELS, limit
 from voxrtc.engine.kv_cache import Evicted
 from voxrtc.engine.scheduler import Machine, StepPlan, StreamView, playout
 from voxrtc.messages.engine import Cancel, Chunk, Ended, Sampling
-from voxrtc.speechlm.base import Frames, InvalidRequest, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import Clip, Frames, InvalidRequest, Sampler, SpeechLM, Utterance
 
 GREEDY = {"temperature": 0.0, "repetition_penalty": 1.0, "seed": 1}  # which also chooses noise
 RANDOM = {"temperature": 0.7, "top_k": 20, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "seed": 11}
@@ -54,6 +55,15 @@ def same(model: SpeechLM, made: list[list], expected: list[list]) -> bool:
 
 def samples(model: SpeechLM, frames: int) -> int:
     return frames // model.detokenizer.group * model.detokenizer.samples_per_group
+
+
+def test_it_clones_what_it_says_it_clones(model: SpeechLM) -> None:
+    clip = Clip(torch.sin(torch.arange(2 * model.detokenizer.sample_rate) / 20) * 0.3, "La la la.")
+    if model.clones:
+        assert model.preprocess(Utterance("Yes.", imitation=model.clone(clip))).length
+    else:
+        with pytest.raises(InvalidRequest, match="Please choose one of"):
+            model.clone(clip)
 
 
 def test_tokens_and_sound_do_not_depend_on_company(model: SpeechLM) -> None:

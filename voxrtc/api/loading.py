@@ -37,7 +37,7 @@ class Shelf:
         name = card.info.name
         progress = msgspec.to_builtins(self.engines.states()[name])
         return {
-            **msgspec.to_builtins(card.info),
+            **msgspec.to_builtins(next((info for info in self.engines.known if info.name == name), card.info)),
             "default": name == self.engines.default,
             "suggested": name == self._suggested(),
             "here": not card.missing(),

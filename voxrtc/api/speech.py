@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 from fastapi import APIRouter
@@ -21,11 +21,12 @@ from starlette.types import Receive, Scope, Send
 
 from voxrtc.api import errors
 from voxrtc.api.encoders import ENCODERS, Encoder
-from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, LimitedRoute
+from voxrtc.api.forms import RecordingRoute
 from voxrtc.api.recording import read_recording
+from voxrtc.chat.choice import is_recorded
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages.engine import Chunk, Generate, Playout, Queued
+from voxrtc.messages.engine import Chunk, Generate, Playout, Queued, Reference
 
 MAX_INPUT = 10_000  # characters: about twelve minutes of speech
 
@@ -36,14 +37,8 @@ log = logging.getLogger(__name__)
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder")
 
 
-class SpeechRoute(LimitedRoute):
-    """A body may bring a recording."""
-
-    limit = MAX_BODY + MAX_RECORDING
-
-
 class SpeechRequest(BaseModel):
-    """OpenAI's fields. No model named: the default one. `instructions` are taken and have no effect yet.
+    """OpenAI's fields. No model named: the default one. `instructions` say how to speak; models that take none ignore them.
 
     Two more, as vLLM-Omni names them: `ref_audio` is a recording of the voice to speak with, a sound file in base64 or as a
     `data:` URL, and `ref_text` what is said in it.
@@ -58,6 +53,12 @@ class SpeechRequest(BaseModel):
     stream_format: Literal["audio", "sse"] = "audio"
     ref_audio: str | None = None
     ref_text: str = Field("", max_length=MAX_REF_TEXT)
+
+    @field_validator("voice", mode="before")
+    @classmethod
+    def _named(cls, voice: Any) -> Any:
+        """OpenAI names a voice of one's own by an object."""
+        return voice["id"] if isinstance(voice, dict) and voice.keys() == {"id"} else voice
 
     @field_validator("input")
     @classmethod
@@ -74,15 +75,17 @@ class SpeechRequest(BaseModel):
         return speed
 
 
-def router(engines: Fleet) -> APIRouter:
-    """The route over the engines."""
-    routes = APIRouter(tags=["speech"], route_class=SpeechRoute)
+def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
+    """The route over the engines. `recorded` is a voice of somebody's own, by its id; it raises `ApiError`."""
+    routes = APIRouter(tags=["speech"], route_class=RecordingRoute)
 
     @routes.post("/v1/audio/speech", response_class=StreamingResponse)
     async def speak(request: SpeechRequest) -> Speech:
         reference = None
         if request.ref_audio is not None:
             reference = await asyncio.to_thread(read_recording, request.ref_audio, request.ref_text)
+        elif is_recorded(request.voice):
+            reference = recorded(request.voice)
         generate = Generate(
             stream=f"http_{uuid.uuid4().hex}",
             text=request.input,
@@ -90,6 +93,7 @@ def router(engines: Fleet) -> APIRouter:
             model=request.model,
             voice=request.voice,
             reference=reference,
+            instructions=request.instructions,
         )
         kind = ENCODERS[request.response_format]
         parts = sound(engines, generate, kind)

@@ -42,7 +42,7 @@ class Response:
         outputs: Outputs,
         metadata: dict[str, str] | None,
     ) -> None:
-        self.id, self.model = request.stream, request.model
+        self.id, self.model, self.voice = request.stream, request.model, request.voice
         self.timing: Timing | None = None
         self.outputs = outputs
         self._send, self._request, self._parts, self._metadata = send, request, parts, metadata
@@ -220,6 +220,7 @@ class Response:
         over, self._over = self._over, None
         if not self.sounds:
             self.outputs.cut(0.0)
+        self._request = msgspec.structs.replace(self._request, reference=None)  # no recording is kept beyond its use
         self.outputs.conclude("completed" if status == "completed" else "incomplete")
         self._send(events.event("response.done", response=self._body(status, details)))
         over(self)

@@ -7,9 +7,10 @@ itself, if it was typed; what the person says is then transcribed and no more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -31,7 +32,7 @@ from voxrtc.chat.stages import Marks, Turn
 from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages.engine import Generate
+from voxrtc.messages.engine import Generate, Reference
 from voxrtc.messages.media import Network
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
@@ -57,10 +58,13 @@ class Session:
         replier: Replier | None,
         manner: Manner,
         tally: Tally,
+        recordings: Mapping[str, Reference],  # by the ids of the voices in them
         background: bool = False,
     ) -> None:
         self._engines, self._choice = engines, choice
         self._replier, self._manner, self.background = replier, manner, background
+        self._recordings = recordings
+        self._delivery = ""  # how to speak, in words
         self._input = InputBuffer(self, transcriber, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
         self._conversation = Conversation()
@@ -85,6 +89,19 @@ class Session:
     def model(self) -> str:
         """What speaks next."""
         return self._choice.model
+
+    @property
+    def voice(self) -> str:
+        """What it speaks with."""
+        return self._choice.voice
+
+    def lose_voice(self, voice: str) -> None:
+        """The recording of this voice was deleted. Who speaks with it stops, and goes on with the model's own."""
+        self.speaking.lose_voice(voice)
+        if self._choice.voice == voice:
+            with contextlib.suppress(EventError):  # its model is gone as well
+                self._choice = choose(self._engines.known, None, None, self._choice, self._recordings)
+            self.tell("session.updated", session=self._settings())
 
     @property
     def input_format(self) -> Format:
@@ -203,9 +220,11 @@ class Session:
                 pass  # that it came in was its message
 
     def _update(self, wish: SessionSettings) -> None:
-        choice = choose(self._engines.known, wish.model, wish.voice, self._choice)
+        choice = choose(self._engines.known, wish.model, wish.voice, self._choice, self._recordings)
         self._manner = self._manner.updated(wish, "session")
         self._choice = choice
+        if wish.voxrtc.instructions is not None:
+            self._delivery = wish.voxrtc.instructions.strip()
         self._appended = Blocks(wish.input_format or self.input_format)
         self.output_format = wish.output_format or self.output_format
         if (turns := wish.turns(self._input.settings)) != self._input.settings:
@@ -241,19 +260,22 @@ class Session:
     def _respond(self, wish: events.ResponseSettings) -> None:
         self.speaking.check_free()
         manner = self._manner.updated(wish, "response")
-        choice = choose(self._engines.known, None, wish.voice, self._choice)
+        choice = choose(self._engines.known, None, wish.voice, self._choice, self._recordings)
         request = Generate(
             stream=events.new_id("resp"),
             text="",
             accepted=time.monotonic(),
             model=choice.model,
             voice=choice.voice,
+            reference=self._recordings.get(choice.voice),
             priority=self.speaking.priority,
             background=self.background,
+            instructions=self._delivery,
         )
         turn, self._turn = self._turn, None
         marks = Marks(request.accepted, turn if wish.input is None else None)
-        runs = self._engines.runs(choice.model)
+        told = self._delivery and self._engines.instructed(choice.model)
+        runs = self._engines.runs(choice.model) and not told  # with words on how to speak it wants all of a text
         parts = answer(wish.input, self._conversation, self._replier, manner, marks, runs)
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
@@ -266,6 +288,7 @@ class Session:
             "type": "realtime",
             "model": self._choice.model,
             **self._manner.describe(),
+            "voxrtc": {"instructions": self._delivery},
             "audio": {
                 "input": {
                     "format": describe(self.input_format),

@@ -15,6 +15,7 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -135,6 +136,10 @@ class EngineClient:
     def report(self, playout: Playout) -> None:
         """Tell the scheduler how far a listener is."""
         self._tell(playout)
+
+    def forget_voice(self, digest: str) -> None:
+        """Have what was made of a recording dropped: `Reference.digest`."""
+        self._tell(ForgetVoice(digest=digest))
 
     def plan_by(self, policy: PolicyName) -> None:
         """Have the engine plan by this policy from its next step on, also one that is started later."""

@@ -74,6 +74,10 @@ class Fleet:
         """A model takes text while it speaks, as far as is known."""
         return any(info.running for info in self.known if info.name == model)
 
+    def instructed(self, model: str) -> bool:
+        """A model takes words that say how to speak, as far as is known."""
+        return any(info.instructed for info in self.known if info.name == model)
+
     async def generate(self, request: Generate) -> AsyncGenerator[Queued | Chunk, None]:
         """`EngineClient.generate` by the engine of `request.model`. Raises `StreamFailed`."""
         async with contextlib.aclosing(self._engine_for(request.model).generate(request)) as replies:
@@ -95,6 +99,11 @@ class Fleet:
         for client in self._clients.values():
             if client.speaks(playout.stream):
                 client.report(playout)
+
+    def forget_voice(self, digest: str) -> None:
+        """`EngineClient.forget_voice`, by all engines."""
+        for client in self._clients.values():
+            client.forget_voice(digest)
 
     def plan_by(self, policy: PolicyName) -> None:
         """`EngineClient.plan_by`, for all engines."""

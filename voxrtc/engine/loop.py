@@ -40,6 +40,7 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -302,6 +303,8 @@ class Engine:
             case Cancel():
                 if stream := self.streams.get(request.stream):
                     self._end(stream, State.CANCELLED, sum(when > at for when in stream.frame_times))
+            case ForgetVoice():
+                self._prompts.forget(request.digest)
             case Playout():
                 if stream := self.streams.get(request.stream):
                     stream.clock.report(request)
@@ -361,9 +364,10 @@ class Engine:
         stream.slot, stream.prepared = self._slots.pop(), None
         model, passage = self.worker.model, stream.passage
         state = self.worker.detokenizer_state(prompt, stream.seed + stream.frames)
+        before = model.detokenizer.before(state)
         kept: list[Tensor] | None = [] if model.remembers else None
         words = Words(prompt.words, prompt.characters, model.frame_rate, stream.delivered, passage.before)
-        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, kept=kept)
+        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, before, kept=kept)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
         if not model.remembers:

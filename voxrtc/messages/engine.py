@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 import msgspec
@@ -30,6 +31,11 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     sample_rate: int
     text: str = ""
 
+    @property
+    def digest(self) -> str:
+        """The same for recordings that are the same to the last bit, and their text; for no others (SHA-256)."""
+        return hashlib.sha256(b"%d %b\0%b" % (self.sample_rate, self.text.encode(errors="surrogatepass"), self.pcm)).hexdigest()
+
 
 class Generate(Message):
     """Speak `text`, with `voice` or, where there is a `reference`, with the voice recorded there.
@@ -43,6 +49,8 @@ class Generate(Message):
 
     A `background` stream has no person behind it. It gives way to all that have: it waits behind them, pauses while one of them
     is short of sound, and ends (`Failed` with `gave_way`) when one needs its place.
+
+    `instructions` say in words how to speak; models that are not `instructed` do not care.
 
     One that `continues` follows upon a stream that its listener hears: its first sound is nobody's first.
     """
@@ -58,6 +66,7 @@ class Generate(Message):
     continues: bool = False
     reference: Reference | None = None
     final: bool = True
+    instructions: str = ""
 
 
 class Extend(Message):
@@ -72,6 +81,12 @@ class Cancel(Message):
     """Stop a stream before its next step. Unknown and finished streams are ignored."""
 
     stream: str
+
+
+class ForgetVoice(Message):
+    """Drop what was made of the recording with this `Reference.digest`. Streams that speak with it keep it to their end."""
+
+    digest: str
 
 
 class Playout(Message):
@@ -203,6 +218,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     frame_rate: float
     kind: Literal["text to speech", "speech to speech", "full duplex"] = "text to speech"
     running: bool = False  # takes text while it speaks
+    clones: bool = False  # speaks in the voice of a recording
+    instructed: bool = False  # takes words that say how to speak
     parameters: int = 0
     link: str = ""
 
@@ -309,5 +326,5 @@ class Stats(Message):
     lately: StepStats = StepStats()
 
 
-EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | Watch | Unload | GetUse | GetModels | GetStats
+EngineRequest = Generate | Extend | Cancel | ForgetVoice | Playout | SetPolicy | Watch | Unload | GetUse | GetModels | GetStats
 EngineReply = Queued | Chunk | Ended | Failed | Progress | Unloaded | Use | Models | Stats

@@ -169,12 +169,22 @@ class Detokenizer(ABC):
     sample_rate: int
     group: int = 1  # frames that only together make sound, where a model gives a codec's codes one by one
     samples_per_group: int
-    lookahead: int  # frames that must follow a frame before its samples can be had
+    lookahead: int  # frames that must follow a frame, at most, before its samples can be had
     min_chunk: int  # frames below which a call is not worth its cost
+    long_chunk: int = 0  # frames up to which a longer call costs less a frame; 0: nobody knows
+    lag: int = 0  # of the frames that were worked on, the latest, whose samples come with later ones
 
     @abstractmethod
     def new_state(self, seed: int) -> Any:
         """State of a fresh stream; `seed` makes its noise reproducible."""
+
+    def before(self, state: Any) -> int:
+        """Frames that stand before a fresh state's first and are worked on with it, like the last ones of a voice's prompt."""
+        return 0
+
+    def ripe(self, frames: int) -> int:
+        """Of a stream's first `frames` frames, those before it included, how many all is there for that work on them needs."""
+        return max(0, frames - self.lookahead)
 
     @abstractmethod
     def decode(self, frames: list[Tensor], states: list[Any], final: list[bool]) -> list[Tensor]:
@@ -197,6 +207,8 @@ class SpeechLM(ABC):
     device = HOST  # where weights, tables and what they give are
     dtype = torch.float32  # of the backbone, hence of the cache
     runs = False  # whether text can come while it is spoken: `extend` and `grow`
+    clones = False  # whether it speaks in the voice of a recording: `clone`
+    instructed = False  # whether `Utterance.instructions` are heard; only with a text that is all there
     remembers = False  # whether a piece's prompt needs the stream's earlier `Turn`s, so that it waits until they are spoken
 
     @abstractmethod
@@ -219,6 +231,10 @@ class SpeechLM(ABC):
     def clone(self, clip: Clip) -> Any:
         """A recording -> what `Utterance.imitation` takes. May be slow, like `preprocess`. Raises `InvalidRequest`."""
         raise InvalidRequest("This model speaks with its own voices only. Please choose one of them.")
+
+    def size(self, imitation: Any) -> int:
+        """Bytes of memory that what `clone` made takes; 0: hardly any."""
+        return 0
 
     def passes(self, frame: Tensor) -> int:
         """How many units of its prompt's text end with a frame [width], at most one; of models whose prompts have `words`."""
