@@ -19,6 +19,7 @@ COMMANDS = [
     "rtc",
     "simulate",
     "soak",
+    "sound",
     "turns",
 ]
 
