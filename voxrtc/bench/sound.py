@@ -52,11 +52,15 @@ class Clock:
         return self.seconds
 
 
-def _measure(name: str, streams: list[int], calls: int) -> None:
-    detokenizer = sound_of(FLOWS[name]())
+def measure(name: str, detokenizer: FlowDetokenizer, streams: list[int], calls: int) -> None:
+    """Print its rows."""
     flow = detokenizer.flow
     clock = Clock(encoder=flow.encoder, estimator=flow.estimator, HiFT=detokenizer.hift)
-    prompt = FlowPrompt(torch.randn(192), torch.randint(6561, (VOICE,)), torch.randn(2 * VOICE, 80))
+    prompt = FlowPrompt(
+        torch.randn(flow.config.speaker),
+        torch.randint(flow.config.codes, (VOICE,)),
+        torch.randn(2 * VOICE, flow.config.estimator.mel),
+    )
     began = time.thread_time()
     voice = flow.prime(prompt)
     print(f"{name}: a voice takes {time.thread_time() - began:.1f} s and {voice.bytes / 1e6:.0f} MB", flush=True)
@@ -68,13 +72,13 @@ def _measure(name: str, streams: list[int], calls: int) -> None:
         parts = [f"{median(each[part] / each['all'] for each in took):.0%}" for part in ("encoder", "estimator", "HiFT")]
         own = states[0].flow.bytes - voice.bytes
         print(
-            ROW.format(name, n, f"{n * whole / seconds:.2f}", f"{whole / seconds:.2f}", *parts, f"{own / 1e6:.0f}"), flush=True
+            ROW.format(name, n, f"{n * whole / seconds:.2f}", f"{whole / seconds:.2f}", *parts, f"{own / 1e6:.1f}"), flush=True
         )
 
 
 def _call(detokenizer: FlowDetokenizer, states: list[Any]) -> None:
     block = detokenizer.flow.config.encoder.block
-    new = [torch.randint(6561, (block, 1)) for _ in states]
+    new = [torch.randint(detokenizer.flow.config.codes, (block, 1)) for _ in states]
     detokenizer.decode(new, states, [False] * len(states))
 
 
@@ -87,4 +91,4 @@ def main(arguments: list[str]) -> None:
     torch.set_num_threads(1)
     print(HEAD)
     for name in wanted.flows:
-        _measure(name, wanted.streams, wanted.calls)
+        measure(name, sound_of(FLOWS[name]()), wanted.streams, wanted.calls)
