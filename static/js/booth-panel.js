@@ -12,6 +12,7 @@ import { BOOTH } from "./words.js";
 export function drawBooth(root, booth, chosen, able) {
   const { part, named } = within(root);
   const { sample, dictaphone, busy, why, open } = booth;
+  const hadFocus = root.contains(document.activeElement);
   root.hidden = !able;
   named("booth").ariaExpanded = `${open}`;
   part("panel").hidden = !open;
@@ -30,8 +31,9 @@ export function drawBooth(root, booth, chosen, able) {
   write(part("why"), why);
   named("forget").hidden = !chosen;
   write(named("forget"), chosen ? BOOTH.forget(chosen.name) : "");
-  drawNotes(part("notes"), booth.notes, chosen);
+  drawNotes(part("notes"), booth.loss, chosen);
   drawTaking(root, dictaphone);
+  if (hadFocus && !document.activeElement?.offsetParent) named("booth").focus(); // what it was on is gone
 }
 
 /** What changes all the time while it records. @param {HTMLElement} root @param {Dictaphone} dictaphone */
@@ -41,17 +43,18 @@ export function drawTaking(root, dictaphone) {
   write(part("clock"), dictaphone.running ? BOOTH.left(Math.max(0, Math.ceil(LONGEST - dictaphone.seconds))) : "");
 }
 
-function drawNotes(list, notes, chosen) {
-  const shown = [...(chosen ? [BOOTH.made(chosen.name, chosen.voxrtc.seconds)] : []), ...notes];
-  if (list.dataset.drawn === JSON.stringify(shown)) return;
-  list.dataset.drawn = JSON.stringify(shown);
-  list.replaceChildren(...shown.map((words) => element("li", "", words)));
-  if (chosen) list.firstChild.dataset.good = "true";
+/** What is to be known of the chosen voice, or of one that is gone. */
+function drawNotes(place, loss, chosen) {
+  const warnings = chosen?.voxrtc.warnings.map(({ message }) => message) ?? [];
+  const shown = [chosen ? BOOTH.made(chosen.name, chosen.voxrtc.seconds) : "", loss, ...warnings];
+  if (place.dataset.drawn === JSON.stringify(shown)) return;
+  place.dataset.drawn = JSON.stringify(shown);
+  place.replaceChildren(...shown.map((words, i) => element("p", i ? "vx-booth-warning" : "vx-booth-good", words)).filter(({ textContent }) => textContent));
 }
 
 function within(root) {
   return {
-    part: (name) => root.querySelector(`[data-booth="${name}"]`),
+    part: (name) => root.querySelector(`[data-part="booth-${name}"]`),
     named: (name) => root.querySelector(`[name="${name}"]`),
   };
 }

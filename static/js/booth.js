@@ -17,7 +17,7 @@ export class Booth extends EventTarget {
   text = "";
   consent = false;
   /** What is wrong, in words. */ why = "";
-  /** What is to be known of the voice that was made last. @type {string[]} */ notes = [];
+  /** A voice that went by itself, in words. */ loss = "";
   /** @type {"" | "writing" | "making"} what the server is doing for us */ busy = "";
   dictaphone = new Dictaphone();
   /** @type {string} the voice that was made of the sample */ #made = "";
@@ -34,7 +34,7 @@ export class Booth extends EventTarget {
     Object.assign(this, { base, device, hush });
     this.voices = new OwnVoices(base);
     this.voices.addEventListener("change", () => this.#tell());
-    this.voices.addEventListener("gone", ({ detail }) => this.#say({ notes: [BOOTH.gone(detail.name)] }));
+    this.voices.addEventListener("gone", ({ detail }) => this.#say({ loss: BOOTH.gone(detail.name) }));
     addEventListener("pagehide", () => this.dictaphone.stop());
   }
 
@@ -65,10 +65,14 @@ export class Booth extends EventTarget {
     else if (name === "forget") this.#forget();
   }
 
-  #enter({ name, value, checked, files }) {
+  #enter(field) {
+    const { name, value, checked, files } = field;
     if (name === "said") this.text = value;
     else if (name === "consent") this.#say({ consent: checked, why: "" });
-    else if (name === "sample" && files[0]) this.#choose(files[0]);
+    else if (name === "sample" && files[0]) {
+      this.#choose(files[0]);
+      field.value = ""; // the same one may be chosen again
+    }
   }
 
   async #record() {
@@ -77,7 +81,7 @@ export class Booth extends EventTarget {
     this.hush();
     try {
       const blob = await this.dictaphone.record(this.device(), () => {
-        this.#say({ why: "", notes: [] });
+        this.#say({ why: "", loss: "" });
         this.#follow();
       });
       this.#take(blob, BOOTH.mine);
@@ -108,7 +112,7 @@ export class Booth extends EventTarget {
   #drop() {
     if (this.sample) URL.revokeObjectURL(this.sample.url);
     this.#made = "";
-    this.#say({ sample: null, text: "", consent: false, why: "", notes: [] });
+    this.#say({ sample: null, text: "", consent: false, why: "", loss: "" });
   }
 
   async #write() {
@@ -132,14 +136,14 @@ export class Booth extends EventTarget {
       if (this.#made) this.voices.remove(this.#made); // the same recording, said anew
       this.#made = voice.id;
       this.open = false;
-      this.notes = voice.voxrtc.warnings.map(({ message }) => message);
       this.dispatchEvent(new CustomEvent("made", { detail: voice.id }));
     });
   }
 
   #forget() {
-    if (this.chosen === this.#made) this.#drop();
-    this.voices.remove(this.chosen);
+    const id = this.chosen;
+    if (id === this.#made) this.#drop();
+    this.voices.remove(id);
   }
 
   async #wait(busy, work) {

@@ -141,6 +141,17 @@ def test_three_modes(cosy: CosyVoice2, voice: Voice) -> None:
         cosy.preprocess(Utterance(TEXT, instructions="very slowly " * HEARD_TEXT))
 
 
+@pytest.mark.parametrize("mode", ["zero-shot", "cross-lingual", "instruct"])
+def test_each_mode_is_asked_as_the_oracle_does(cosy: CosyVoice2, voice: Voice, mode: str) -> None:
+    golden = json.loads((RECORD / "modes.json").read_text())[mode]
+    said = tuple(cosy.writer.ids("The train to the coast."))
+    heard = replace(voice, text=() if mode == "cross-lingual" else said, codes=tuple(i * 331 % 6561 for i in range(SPOKEN)))
+    told = "Speak slowly." if mode == "instruct" else ""
+    prompt = cosy.preprocess(Utterance("It leaves at ten.", imitation=heard, instructions=told))
+    assert prompt.data.rows.tolist() == golden["rows"]
+    assert (prompt.data.least, prompt.max_frames) == (golden["least"], min(FRAMES, golden["most"]))
+
+
 def test_without_a_recording_it_speaks_in_the_voice_that_comes_along(folder: Path, tmp_path: Path) -> None:
     """As a newcomer loads it: by its card."""
     shutil.copytree(folder, tmp_path / "cosyvoice2")

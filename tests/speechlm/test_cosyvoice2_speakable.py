@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voxrtc.speechlm.cosyvoice2.speakable import MOST, speakable
@@ -38,6 +38,7 @@ def test_numbers_become_words(written: str, said: str) -> None:
     assert speakable(written, final=True).text == said
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=20), st.sampled_from([" ", "  ", "\n", ""]), st.data())
 def test_what_is_known_stays_and_knows_what_it_is_said_for(words: list[str], blank: str, data: st.DataObject) -> None:
     text = blank.join(words)

@@ -14,7 +14,6 @@ from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
 from voxrtc.api.forms import RecordingRoute, file_in, read_form, words_in
 from voxrtc.api.guests import household
-from voxrtc.api.origin import foreign
 from voxrtc.api.recording import Recording, Unfit, read_sound, unfit
 from voxrtc.api.voices import Voice, Voices
 from voxrtc.chat.media_client import CallRefused, MediaClient
@@ -74,6 +73,8 @@ class Cloning:
                 await self._forget(voice)
 
     async def _tell(self, voice: Voice) -> None:
+        if voice not in self.voices.all:
+            return  # deleted meanwhile
         with contextlib.suppress(CallRefused):  # it is told when it is there
             await self._media.keep_voice(voice.id, voice.recording.reference)
 
@@ -96,8 +97,6 @@ def router(cloning: Cloning) -> APIRouter:
 
     @routes.post("", status_code=201)
     async def create(request: Request) -> dict[str, Any]:
-        if origin := foreign(request.headers):
-            raise ApiError(403, "cross_origin", f"Pages of {origin} may not bring voices to this server.")
         async with read_form(request) as form:
             _check_consent(form)
             sound, name = await file_in(form, "audio_sample"), words_in(form, "name", MAX_NAME)

@@ -1,7 +1,7 @@
 """One Realtime session: OpenAI's events in and out, sound on the line's track.
 
-A response answers the conversation, where there is somebody to answer (`Replier`). Otherwise it speaks the user's last message
-itself, if it was typed; what the person says is then transcribed and no more.
+A response answers the conversation, where there is somebody to answer: the model itself, if it hears, else a `Replier`.
+Otherwise it speaks the user's last message itself, if it was typed; what the person says is then transcribed and no more.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import Any
 
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events, items
-from voxrtc.chat.answer import answer
+from voxrtc.chat.answer import Parts, answer
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.conversation import Conversation
+from voxrtc.chat.ear import Ear
 from voxrtc.chat.events import EventError
 from voxrtc.chat.formats import Blocks, blocks_of, decode, describe
 from voxrtc.chat.input_buffer import InputBuffer
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
+from voxrtc.chat.own_answer import own_answer
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.response import Response
 from voxrtc.chat.session_settings import Format, SessionSettings
@@ -63,16 +65,17 @@ class Session:
     ) -> None:
         self._engines, self._choice = engines, choice
         self._replier, self._manner, self.background = replier, manner, background
+        self._id = events.new_id("sess")
         self._recordings = recordings
         self._delivery = ""  # how to speak, in words
-        self._input = InputBuffer(self, transcriber, detect, turns)
+        self._ear = Ear(transcriber, engines, lambda: self.model, self._id)
+        self._input = InputBuffer(self, self._ear, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
         self._conversation = Conversation()
         self._appended = Blocks(Format())  # by `input_audio_buffer.append`
         self.output_format = Format()  # of the sound in `response.output_audio.delta`
         self.network: Network | None = None  # as the client measured it last
         self._turn: Turn | None = None  # the last one said, until it is answered
-        self._id = events.new_id("sess")
         self.took: str | None = None  # id of the last event of the client's that had one
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -134,6 +137,7 @@ class Session:
     def closed(self) -> None:
         self.speaking.close()
         self._input.drop()
+        self._ear.close()
         for task in self._tasks:
             task.cancel()
 
@@ -171,10 +175,24 @@ class Session:
     def interrupt(self) -> None:
         self.speaking.interrupt()
 
+    def finished(self, id: str) -> None:
+        if self._ear.given(id):
+            self._answer()
+
     def said(self, id: str, transcript: str | None) -> None:
         self._conversation.understood(id, transcript)
+        if transcript and self._answered and not self._ear.given(id):
+            self._answer()
+
+    @property
+    def _answered(self) -> bool:
+        """There is somebody who can."""
+        return self._replier is not None or self._engines.hears(self.model)
+
+    def _answer(self) -> None:
+        """Of itself, unless that is not wished or something else is being answered."""
         turns = self._input.settings
-        if transcript and self._replier and turns and turns.respond and not self.speaking.active:
+        if turns and turns.respond and not self.speaking.active:
             self.handle(events.ResponseCreate())
 
     # --- client events ---
@@ -193,6 +211,7 @@ class Session:
                 self.tell("conversation.item.truncated", item_id=id, content_index=part, audio_end_ms=end)
             case events.ItemDelete(item_id=id):
                 self._conversation.delete(id)
+                self._ear.drop(id)
                 self.tell("conversation.item.deleted", item_id=id)
             case events.ResponseCreate():
                 self._respond(event.response or events.ResponseSettings())
@@ -274,12 +293,17 @@ class Session:
         )
         turn, self._turn = self._turn, None
         marks = Marks(request.accepted, turn if wish.input is None else None)
-        told = self._delivery and self._engines.instructed(choice.model)
-        runs = self._engines.runs(choice.model) and not told  # with words on how to speak it wants all of a text
-        parts = answer(wish.input, self._conversation, self._replier, manner, marks, runs)
+        parts = self._parts(wish.input, manner, marks, choice.model)
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
         self.speaking.start(Response(self.line.send, request, marks, parts, outputs, wish.metadata))
+
+    def _parts(self, given: list[events.Item] | None, manner: Manner, marks: Marks, model: str) -> Parts:
+        if self._engines.hears(model):
+            return own_answer(given, self._conversation, manner, model, lambda id: self._ear.hearing(id, model))
+        told = self._delivery and self._engines.instructed(model)
+        runs = self._engines.runs(model) and not told  # with words on how to speak it wants all of a text
+        return answer(given, self._conversation, self._replier, manner, marks, runs)
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -292,7 +316,7 @@ class Session:
             "audio": {
                 "input": {
                     "format": describe(self.input_format),
-                    **self._input.describe(answered=self._replier is not None),
+                    **self._input.describe(answered=self._answered),
                 },
                 "output": {"format": describe(self.output_format), "voice": self._choice.voice},
             },

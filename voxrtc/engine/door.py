@@ -76,6 +76,9 @@ class Door:
         if not request.final and request.instructions and self._model.instructed:
             message = "How to speak can't be said of a text that is still being written. Please send all of it at once."
             return _failed(request, "invalid_request", message)
+        if request.conversation and not self._model.hears:
+            message = f"“{self._info.name}” reads text out and cannot hear. To be answered, choose a speech-to-speech model."
+            return _failed(request, "invalid_request", message)
         try:
             check(request.sampling)
         except InvalidRequest as wrong:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from voxrtc.messages.engine import Sampling
+from voxrtc.speechlm.detokenizer import Detokenizer
 from voxrtc.speechlm.layers.attention import Attention
 
 HOST = torch.device("cpu")
@@ -22,6 +23,10 @@ HOST = torch.device("cpu")
 
 class InvalidRequest(ValueError):
     """This text or voice cannot be spoken. The message is shown to the person and says what to do."""
+
+
+class TooLong(InvalidRequest):
+    """A conversation that does not fit: the engine leaves its oldest turns out and asks again."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,18 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class Said:
+    """A turn of a conversation, as a model that `hears` takes it."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str = ""  # what was said, if that is known or was typed; of an assistant's turn with frames it is unused
+    sound: Any = None  # of the user: what `SpeechLM.hear` made of the recording, complete
+    frames: Tensor | None = None  # of the assistant: as they were sampled [n, width], text and all, cut to what was heard
+
+
+@dataclass(frozen=True)
 class Utterance:
-    """A piece of text to be spoken, by whom, and after what."""
+    """A piece of text to be spoken, by whom, and after what. Or, for a model that `hears`, a conversation to be answered."""
 
     text: str
     voice: str = "default"
@@ -110,6 +125,7 @@ class Utterance:
     before: tuple[Turn, ...] = ()  # only for models that `remember`
     source: str | None = None  # what was written that `split` made `text` of; None: `text` itself
     instructions: str = ""  # how to speak it, in words; heard by models that take such
+    conversation: tuple[Said, ...] = ()  # only for models that `hear`: the prompt is this, and `text` is ""
 
 
 @dataclass(frozen=True)
@@ -158,43 +174,6 @@ class Frames:
     last: Tensor
 
 
-class Detokenizer(ABC):
-    """Frames of audio tokens -> samples, streaming and exact.
-
-    Exact: for every way of cutting a stream into calls, alone or beside others, the samples are those of one call, equal
-    in number (`samples_per_group` for each whole group of frames; what is left of a group at the end makes no sound) and in
-    value to 1e-4.
-    """
-
-    sample_rate: int
-    group: int = 1  # frames that only together make sound, where a model gives a codec's codes one by one
-    samples_per_group: int
-    lookahead: int  # frames that must follow a frame, at most, before its samples can be had
-    min_chunk: int  # frames below which a call is not worth its cost
-    long_chunk: int = 0  # frames up to which a longer call costs less a frame; 0: nobody knows
-    lag: int = 0  # of the frames that were worked on, the latest, whose samples come with later ones
-
-    @abstractmethod
-    def new_state(self, seed: int) -> Any:
-        """State of a fresh stream; `seed` makes its noise reproducible."""
-
-    def before(self, state: Any) -> int:
-        """Frames that stand before a fresh state's first and are worked on with it, like the last ones of a voice's prompt."""
-        return 0
-
-    def ripe(self, frames: int) -> int:
-        """Of a stream's first `frames` frames, those before it included, how many all is there for that work on them needs."""
-        return max(0, frames - self.lookahead)
-
-    @abstractmethod
-    def decode(self, frames: list[Tensor], states: list[Any], final: list[bool]) -> list[Tensor]:
-        """New frames [n_i, width] of each stream (n_i may be 0) -> its float samples that are ready, maybe none.
-
-        States advance in place, at the end: a call that raises has moved none. `final` gives out what lookahead held
-        back; such a state is used up.
-        """
-
-
 class SpeechLM(ABC):
     """A speech language model: text in, frames of audio tokens out, one a stream and step."""
 
@@ -210,6 +189,8 @@ class SpeechLM(ABC):
     clones = False  # whether it speaks in the voice of a recording: `clone`
     instructed = False  # whether `Utterance.instructions` are heard; only with a text that is all there
     remembers = False  # whether a piece's prompt needs the stream's earlier `Turn`s, so that it waits until they are spoken
+    hears = False  # whether it takes conversations with sound, and answers them in words and sound: `listen`, `hear`, `written`
+    hearing_rate = 16_000  # of the samples that `hear` takes
 
     @abstractmethod
     def split(self, text: str) -> list[str]:
@@ -217,7 +198,10 @@ class SpeechLM(ABC):
 
     @abstractmethod
     def preprocess(self, utterance: Utterance) -> Prompt:
-        """A piece -> its prompt. May be slow: runs off the step loop, on one thread. Raises `InvalidRequest`."""
+        """A piece, or a conversation -> its prompt. May be slow: runs off the step loop, on one thread.
+
+        Raises `InvalidRequest`, and `TooLong` for a conversation that has to be shorter.
+        """
 
     def extend(self, prompt: Prompt | None, utterance: Utterance, final: bool) -> Prompt | None:
         """As much of a text that is still being written as can be spoken now and fits one prompt; None: not a word.
@@ -236,6 +220,22 @@ class SpeechLM(ABC):
         """Bytes of memory that what `clone` made takes; 0: hardly any."""
         return 0
 
+    def listen(self) -> Any:
+        """A fresh state of a recording that is being heard."""
+        raise NotImplementedError
+
+    def hear(self, hearing: Any, samples: Tensor, final: bool) -> None:
+        """More of a recording: floats [n], mono, any n. After `final` its state is complete, and goes into prompts (`Said`).
+
+        All that can be is computed now, so that little is left when the person has finished; how the recording was cut must
+        not matter. In place, on a thread of its own, without gradients. Raises `InvalidRequest`.
+        """
+        raise NotImplementedError
+
+    def written(self, frames: Tensor) -> str:
+        """The text in all frames [n, width] of a reply so far, of whole characters. It only grows as frames come."""
+        raise NotImplementedError
+
     def passes(self, frame: Tensor) -> int:
         """How many units of its prompt's text end with a frame [width], at most one; of models whose prompts have `words`."""
         return 0
@@ -245,7 +245,8 @@ class SpeechLM(ABC):
         return self.detokenizer.new_state(seed)
 
     def silent(self, frame: Tensor) -> bool:
-        """Whether a frame [width] is none of the sound's: with some models a step may take in text and say nothing."""
+        """Whether a frame [width] is none of the sound's: with some models a step may take in or write text and say nothing.
+        The detokenizer does not get it."""
         return False
 
     @abstractmethod

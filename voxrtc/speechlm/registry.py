@@ -46,9 +46,22 @@ def _pocket(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     return Pocket.load(card.folder, device)
 
 
+def _stepaudio2(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+    from voxrtc.speechlm.stepaudio2.model import StepAudio2
+
+    return StepAudio2.load(card.folder, device, dtype)
+
+
 # A family is imported only when it is asked for.
 Load = Callable[[Card, torch.device, torch.dtype], SpeechLM]
-FAMILIES: dict[str, Load] = {"cosyvoice2": _cosyvoice2, "csm": _csm, "lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
+FAMILIES: dict[str, Load] = {
+    "cosyvoice2": _cosyvoice2,
+    "csm": _csm,
+    "lark": _lark,
+    "orpheus": _orpheus,
+    "pocket": _pocket,
+    "stepaudio2": _stepaudio2,
+}
 
 
 def load(

@@ -117,7 +117,7 @@ class CosyVoice2(SpeechLM):
         return int(frame[0]) >= self.network.rows.end
 
     def clone(self, clip: Clip) -> Voice:
-        text = self.writer.ids(" ".join(clip.text.split()))
+        text = self.writer.ids(speakable(" ".join(clip.text.split()), final=True).text)
         if len(text) > HEARD_TEXT:
             raise InvalidRequest("The recording's text is too long. Please give a shorter recording with its text.")
         heard = self.reader.read(clip, self.detokenizer.sample_rate)
