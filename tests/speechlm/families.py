@@ -65,7 +65,7 @@ def write_stepaudio2(folder: Path) -> Path:
 def tiny_stepaudio2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> StepAudio2:
     """From a folder that `write_stepaudio2` wrote."""
     model = StepAudio2.load(folder, device, dtype)
-    quick(model.detokenizer.flow.flow)
+    quick(model.detokenizer.flow)
     return model
 
 

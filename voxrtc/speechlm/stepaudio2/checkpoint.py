@@ -9,9 +9,9 @@ from torch import nn
 
 from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.codecs.dit_files import load_dit_flow
-from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
 from voxrtc.speechlm.codecs.hift_files import load_hift
 from voxrtc.speechlm.codecs.voice_reader import VoiceReader
+from voxrtc.speechlm.stepaudio2.detokenizer import StepDetokenizer
 from voxrtc.speechlm.stepaudio2.ear import Ear, EarConfig
 from voxrtc.speechlm.stepaudio2.text import CODES, Writer
 from voxrtc.speechlm.stepaudio2.voice import Voices, own_recordings
@@ -43,12 +43,12 @@ def load_networks(folder: Path, positions: int, device: torch.device, dtype: tor
     return network, Ear.filled(ear, heard, folder, device), writer
 
 
-def load_sound(folder: Path, device: torch.device) -> tuple[FlowDetokenizer, Voices]:
-    """Token2wav, and the voices that it can have. Raises `WeightsError`."""
+def load_sound(folder: Path, first: int, device: torch.device) -> tuple[StepDetokenizer, Voices]:
+    """Token2wav, of codes that begin with token `first`, and the voices that it can have. Raises `WeightsError`."""
     place = folder / "token2wav"
     flow = load_dit_flow(place, device)
     if flow.config.codes != CODES:
         raise WeightsError(f"{place / 'flow.yaml'} has {flow.config.codes} codes; wanted {CODES}.")
-    detokenizer = FlowDetokenizer(flow, load_hift(read_pickle(place / "hift.pt"), place / "hift.pt", device))
+    detokenizer = StepDetokenizer(flow, load_hift(read_pickle(place / "hift.pt"), place / "hift.pt", device), first)
     reader = VoiceReader(place, S3, device)
     return detokenizer, Voices(detokenizer, reader, own_recordings(folder, detokenizer.sample_rate))

@@ -67,8 +67,7 @@ class StepAudio2(SpeechLM):
         `dtype` is that of the language model and of the ear; flow and HiFT stay in float32.
         """
         network, ear, writer = load_networks(folder, PROMPT + FRAMES, device, dtype)
-        flow, voices = load_sound(folder, device)
-        return cls(network, ear, writer, StepDetokenizer(flow, writer.marks.first_code), voices)
+        return cls(network, ear, writer, *load_sound(folder, writer.marks.first_code, device))
 
     def split(self, text: str) -> list[str]:
         return sentences.pieces(text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
@@ -88,7 +87,7 @@ class StepAudio2(SpeechLM):
         return self._voices.clone(clip)
 
     def sound(self, prompt: Prompt, seed: int) -> FlowSoundState:
-        return self.detokenizer.flow.speak_as(prompt.data.voice, seed)
+        return self.detokenizer.speak_as(prompt.data.voice, seed)
 
     def silent(self, frame: Tensor) -> bool:
         return not self.writer.marks.is_code(int(frame[0]))
