@@ -44,7 +44,7 @@ class StepAudio2(SpeechLM):
     """
 
     hears, hearing_rate = True, RATE
-    codebooks = 1
+    codebooks, clones = 1, True
     defaults = Sampling(temperature=0.7, top_k=0, top_p=0.9, min_p=0.0, repetition_penalty=1.05)
 
     def __init__(self, network: CausalLM, ear: Ear, writer: Writer, detokenizer: StepDetokenizer, voices: Voices) -> None:
