@@ -70,9 +70,9 @@ def tiny_stepaudio2(folder: Path, device: torch.device = HOST, dtype: torch.dtyp
 
 
 def brief_stepaudio2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
-    """The tiny one, which finds no end, of sixteen frames at most."""
+    """The tiny one, which finds no end, of twelve frames at most."""
     model = tiny_stepaudio2(write_stepaudio2(folder), device, dtype)
-    limit(model, 16)
+    limit(model, 12)
     return model
 
 
