@@ -40,6 +40,7 @@ from voxrtc.messages.engine import (
     Watch,
 )
 
+TONE = array("h", (int(12_000 * math.sin(math.tau * 44 * i / 2400)) for i in range(2400))).tobytes()  # 0.1 s of 440 Hz
 TONE_MODEL = ModelInfo(
     name="tone",
     title="Tone",
@@ -195,12 +196,11 @@ class ToneTransport:
         index = -1
         async for index, end in self._words(request):
             await asyncio.sleep(0.1 / self.speed if self.speed else 0)
-            pcm = array("h", (int(12_000 * math.sin(2 * math.pi * 440 * (index * 2400 + i) / 24_000)) for i in range(2400)))
             self.on_reply(
                 Chunk(
                     stream=request.stream,
                     index=index,
-                    pcm=pcm.tobytes(),
+                    pcm=TONE,
                     sample_rate=24_000,
                     timing=timing if index == 0 else None,
                     spoken=[Spoken(begin=0.1 * index, end=0.1 * (index + 1), characters=end)] if self.aligned else [],

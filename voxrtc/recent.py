@@ -1,13 +1,21 @@
-"""How long something took of late."""
+"""How long something took of late, and the percentiles that all figures have in common."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Iterable
 
 import msgspec
 
 WINDOW = 60.0  # seconds that count
 MOST = 512  # of these, the latest
+
+
+def quantile(values: Iterable[float], q: float) -> float:
+    """The smallest of `values` that at least a share of `q` does not exceed; infinite for none."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(q * len(ordered)) - 1)] if ordered else math.inf
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -30,8 +38,7 @@ class Recent:
 
     def latency(self, now: float) -> Latency:
         """As of `now`."""
-        times = sorted(seconds for when, seconds in self._times if now - when <= WINDOW)
+        times = [seconds for when, seconds in self._times if now - when <= WINDOW]
         if not times:
             return Latency()
-        p50, p95 = (1000 * times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.95))
-        return Latency(len(times), round(p50, 1), round(p95, 1))
+        return Latency(len(times), round(1000 * quantile(times, 0.5), 1), round(1000 * quantile(times, 0.95), 1))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
 from aiortc.mediastreams import MediaStreamError
 
+from tests import waiting
 from tests.fake_engine import TONE_MODEL, ToneTransport, tones
 from tests.fake_hearing import Hearing, loudness
 from tests.rtc.test_track import Time
+from tests.waiting import PATIENCE
 from voxrtc.chat.choice import choose
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.reply import Replier
@@ -25,8 +28,6 @@ from voxrtc.rtc.track import PlayoutTrack
 
 LOUD = 8_000
 LONG = " ".join(["word"] * 100)  # 10 s of tone: more than the track's queue holds
-
-PATIENCE = 30.0  # seconds; reached only when something is broken
 
 
 class Stage:
@@ -136,8 +137,5 @@ class Stage:
                 await asyncio.sleep(0)  # others have a turn between two packets, as they have on a real clock
 
 
-async def until(holds: object) -> None:
-    """Let the loop turn until it is true."""
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # type: ignore[operator]
-            await asyncio.sleep(0)
+until = partial(waiting.until, every=0)
+"""Lets the loop turn until something is true."""

@@ -19,9 +19,9 @@ import yaml
 from playwright.sync_api import Browser, Locator, Page, Playwright
 
 from tests.e2e.booth import check_cloned
-from tests.e2e.conftest import ROOT, running
 from tests.e2e.desk import Desk, open_window
 from tests.fake_hub import Hub, serving
+from tests.program import ROOT, running
 from tests.speechlm.families import write_orpheus
 from tests.tiny import GOLDEN, write
 from voxrtc.cards import read_card

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from voxrtc.bench.load import passed
-from voxrtc.bench.search import quantile
 from voxrtc.crowd.hearing import Hearing
 from voxrtc.crowd.player import on_time, replay
+from voxrtc.recent import quantile
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from voxrtc.bench.search import LATE, STALLED, TTFA_BUDGET, Search, quantile
+from voxrtc.bench.search import LATE, STALLED, TTFA_BUDGET, Search
 from voxrtc.engine.costs import Costs, LinearCost
 from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView
+from voxrtc.recent import quantile
 
 
 @dataclass(frozen=True)
