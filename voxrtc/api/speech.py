@@ -93,10 +93,7 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
         elif is_recorded(request.voice):
             reference = recorded(request.voice)
         stream, hears = f"http_{uuid.uuid4().hex}", engines.hears(request.model)
-        if request.input_audio and not hears and engines.known:
-            message = "`input_audio`: This model reads text out and cannot hear. Please choose a speech-to-speech model."
-            raise errors.ApiError(400, "cannot_hear", message, "input_audio")
-        said = await read_input(request.input_audio, stream) if request.input_audio else None
+        said = await read_input(engines, request.model, request.input_audio, stream)
         generate = Generate(
             stream=stream,
             text=request.input,
