@@ -40,7 +40,7 @@ _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder"
 
 
 class SpeechRequest(BaseModel):
-    """OpenAI's fields. No model named: the default one. `instructions` are taken and have no effect yet.
+    """OpenAI's fields. No model named: the default one. `instructions` say how to speak; models that take none ignore them.
 
     Two more, as vLLM-Omni names them: `ref_audio` is a recording of the voice to speak with, a sound file in base64 or as a
     `data:` URL, and `ref_text` what is said in it.
@@ -101,6 +101,7 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
             model=request.model,
             voice=request.voice,
             reference=reference,
+            instructions=request.instructions,
             conversation=conversation(request.instructions, said, request.input) if hears else (),
         )
         kind = ENCODERS[request.response_format]

@@ -17,18 +17,25 @@ from voxrtc.speechlm.base import HOST
 from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.codecs.dit import DiTConfig
 from voxrtc.speechlm.codecs.dit_flow import DiTFlow
+from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
 from voxrtc.speechlm.codecs.hift import HiftConfig
 from voxrtc.speechlm.codecs.hift_stream import HiftVocoder
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac, SnacConfig
-from voxrtc.speechlm.codecs.token_flow import FlowConfig
+from voxrtc.speechlm.codecs.token_flow import FlowConfig, FlowPrompt, TokenFlow
 from voxrtc.speechlm.codecs.voice_reader import VoiceReader
+from voxrtc.speechlm.cosyvoice2.model import FRAMES, HEARD_CODES, PROMPT, CosyVoice2
+from voxrtc.speechlm.cosyvoice2.network import MOST_ROWS, Rows
+from voxrtc.speechlm.cosyvoice2.network import Network as CosyNetwork
+from voxrtc.speechlm.cosyvoice2.prompt import Voice
+from voxrtc.speechlm.cosyvoice2.text import Writer as CosyWriter
 from voxrtc.speechlm.csm.config import csm_config
 from voxrtc.speechlm.csm.model import Csm
 from voxrtc.speechlm.csm.network import Network as CsmNetwork
 from voxrtc.speechlm.csm.prompt import BEGIN, END
 from voxrtc.speechlm.csm.prompt import Writer as CsmWriter
 from voxrtc.speechlm.layers.decoder import DecoderConfig
+from voxrtc.speechlm.layers.linear import pack_all
 from voxrtc.speechlm.orpheus import POSITIONS, SPOKEN, Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.orpheus import Network as OrpheusNetwork
 from voxrtc.speechlm.pocket.config import PocketConfig
@@ -55,6 +62,19 @@ CSM_1B = {
     "audio_num_codebooks": 32, "audio_vocab_size": 2051, "backbone_flavor": "llama-1B", "decoder_flavor": "llama-100M",
     "text_vocab_size": 128_256,
 }  # fmt: skip
+COSYVOICES = {"cosyvoice2": torch.float32, "cosyvoice2-bf16": torch.bfloat16}
+COSYVOICE2 = DecoderConfig(
+    layers=24,
+    dim=896,
+    heads=14,
+    kv_heads=2,
+    head_dim=64,
+    ffn_dim=4864,
+    positions=PROMPT + FRAMES,
+    rope_theta=1e6,
+    qkv_bias=True,
+)
+QWEN2_TEXTS = 151_936
 ORPHEUSES = {"orpheus-bf16": torch.bfloat16}
 ORPHEUS_3B = DecoderConfig(
     layers=28, dim=3072, heads=24, kv_heads=8, head_dim=128, ffn_dim=8192, positions=POSITIONS, rope_theta=5e5
@@ -132,6 +152,24 @@ def stepaudio2(dtype: torch.dtype, device: torch.device = HOST) -> step.StepAudi
     hift = HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False).to(device)
     detokenizer = StepDetokenizer(flow, hift, STEP_MARKS.first_code)
     return step.StepAudio2(network, ear, writer, detokenizer, Voices(detokenizer, cast(VoiceReader, None), {}))
+
+
+def cosyvoice2(dtype: torch.dtype) -> CosyVoice2:
+    """CosyVoice 2 with random weights, words for tokens, and a voice of as much of a recording as its flow hears.
+
+    Of the language model `dtype`; what hears recordings is not there.
+    """
+    with torch.device("meta"):
+        network = CosyNetwork(COSYVOICE2, Rows(QWEN2_TEXTS, 6561))
+    _fill(network, dtype)
+    pack_all(network, MOST_ROWS)
+    flow, hift = TokenFlow(FlowConfig()).requires_grad_(False), HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False)
+    flow.prepare()
+    model = CosyVoice2(network, CosyWriter(_words({"?": 0})), FlowDetokenizer(flow, hift), cast(VoiceReader, None))
+    codes = torch.randint(6561, (HEARD_CODES,))
+    prompt = FlowPrompt(torch.randn(192), codes, torch.randn(2 * len(codes), 80))
+    model.default = Voice(flow.prime(prompt), codes=tuple(codes.tolist()))
+    return model
 
 
 def _fill(network: nn.Module, dtype: torch.dtype, device: torch.device = HOST) -> None:

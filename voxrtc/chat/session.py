@@ -67,6 +67,7 @@ class Session:
         self._replier, self._manner, self.background = replier, manner, background
         self._id = events.new_id("sess")
         self._recordings = recordings
+        self._delivery = ""  # how to speak, in words
         self._ear = Ear(transcriber, engines, lambda: self.model, self._id)
         self._input = InputBuffer(self, self._ear, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
@@ -241,6 +242,8 @@ class Session:
         choice = choose(self._engines.known, wish.model, wish.voice, self._choice, self._recordings)
         self._manner = self._manner.updated(wish, "session")
         self._choice = choice
+        if wish.voxrtc.instructions is not None:
+            self._delivery = wish.voxrtc.instructions.strip()
         self._appended = Blocks(wish.input_format or self.input_format)
         self.output_format = wish.output_format or self.output_format
         if (turns := wish.turns(self._input.settings)) != self._input.settings:
@@ -286,6 +289,7 @@ class Session:
             reference=self._recordings.get(choice.voice),
             priority=self.speaking.priority,
             background=self.background,
+            instructions=self._delivery,
         )
         turn, self._turn = self._turn, None
         marks = Marks(request.accepted, turn if wish.input is None else None)
@@ -297,7 +301,9 @@ class Session:
     def _parts(self, given: list[events.Item] | None, manner: Manner, marks: Marks, model: str) -> Parts:
         if self._engines.hears(model):
             return own_answer(given, self._conversation, manner, model, lambda id: self._ear.hearing(id, model))
-        return answer(given, self._conversation, self._replier, manner, marks, self._engines.runs(model))
+        told = self._delivery and self._engines.instructed(model)
+        runs = self._engines.runs(model) and not told  # with words on how to speak it wants all of a text
+        return answer(given, self._conversation, self._replier, manner, marks, runs)
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -306,6 +312,7 @@ class Session:
             "type": "realtime",
             "model": self._choice.model,
             **self._manner.describe(),
+            "voxrtc": {"instructions": self._delivery},
             "audio": {
                 "input": {
                     "format": describe(self.input_format),

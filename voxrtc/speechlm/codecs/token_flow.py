@@ -75,6 +75,11 @@ class FlowState:
         """Frames that have been, the prompt's too."""
         return self.upper.position
 
+    @property
+    def bytes(self) -> int:
+        """Of memory that it takes, those included that it shares."""
+        return self.lower.bytes + self.upper.bytes + self.solver.bytes
+
     def copy(self) -> FlowState:
         """Another that goes on from here."""
         return replace(self, lower=self.lower.copy(), upper=self.upper.copy(), solver=self.solver.copy())
@@ -113,7 +118,7 @@ class TokenFlow(nn.Module):
         """The same after the prompt's whole blocks: what all streams with this voice begin with, each with a copy."""
         state = self.begin(prompt, SeededNoise(0, self.config.estimator.mel))
         self([prompt.tokens[:0]], [state], [False])
-        return state
+        return replace(state, solver=state.solver.halved())
 
     @torch.inference_mode()
     def forward(self, tokens: Sequence[Tensor], states: Sequence[FlowState], final: Sequence[bool]) -> list[Tensor]:

@@ -53,7 +53,7 @@ class StepAudio2(SpeechLM):
         shape = network.decoder.config
         self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
         self.frame_rate = detokenizer.sample_rate / detokenizer.samples_per_group
-        self._voices, self.voices = voices, voices.names
+        self.known_voices, self.voices = voices, voices.names
         self._ids = writer.sayable().to(self.device)  # of the rows of `head`
         self._rows = torch.full((network.embed.num_embeddings,), -1, device=self.device)
         self._rows[self._ids] = torch.arange(len(self._ids), device=self.device)
@@ -74,7 +74,7 @@ class StepAudio2(SpeechLM):
 
     def preprocess(self, utterance: Utterance) -> Prompt:
         written = self._prompter.answer(utterance.conversation or (Said("user", utterance.text),))
-        asked = Asked(written, self._voices.of(utterance.voice, utterance.imitation))
+        asked = Asked(written, self.known_voices.of(utterance.voice, utterance.imitation))
         return Prompt(len(written.ids), FRAMES, asked)
 
     def listen(self) -> Hearing:
@@ -84,7 +84,10 @@ class StepAudio2(SpeechLM):
         hear(self.ear, hearing, samples, final)
 
     def clone(self, clip: Clip) -> FlowState:
-        return self._voices.clone(clip)
+        return self.known_voices.clone(clip)
+
+    def size(self, imitation: FlowState) -> int:
+        return imitation.bytes
 
     def sound(self, prompt: Prompt, seed: int) -> FlowSoundState:
         return self.detokenizer.speak_as(prompt.data.voice, seed)
