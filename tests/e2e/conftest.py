@@ -140,7 +140,7 @@ def await_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Pat
     deadline = time.monotonic() + READY_WITHIN
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            if client.get("/healthz").status_code == 200:
+            if client.get("/readyz").status_code == 200:
                 return
         except httpx.TransportError:
             pass

@@ -34,8 +34,9 @@ def build_app(
     """
     app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
     errors.install(app)
-    for routes in (speech, models, health):
+    for routes in (speech, models):
         app.include_router(routes.router(engines))
+    app.include_router(health.router(engines, media))
     hosting = hosting or Hosting()
     app.include_router(ice.router(hosting.relays, hosting.relayed))
     app.include_router(realtime.router(media, hosting))
