@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from voxrtc.api import crowd as crowds
 from voxrtc.api import errors, health, ice, live, loading, models, queue, realtime, socket, speech, stats, tunnel
 from voxrtc.api.feed import Feed, Source
+from voxrtc.api.guard import Guard
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.public import Bounds
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import Keeper
+
+CORS: dict[str, Any] = {
+    "allow_methods": ["GET", "POST", "DELETE"],
+    "allow_headers": ["Authorization", "Content-Type"],
+    "expose_headers": ["Location", "VoxRTC-Session", "X-Request-Id", "Retry-After"],
+}
 
 
 def build_app(
@@ -32,12 +41,14 @@ def build_app(
     how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
     server is to stop.
     """
-    app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
+    about = "Open speech language models over HTTP and WebRTC, in OpenAI's shapes."
+    app = FastAPI(title="VoxRTC", description=about, docs_url=None, redoc_url=None)  # those load scripts from elsewhere
     errors.install(app)
     for routes in (speech, models):
         app.include_router(routes.router(engines))
     app.include_router(health.router(engines, media))
     hosting = hosting or Hosting()
+    app.state.origins = hosting.origins
     app.include_router(ice.router(hosting.relays, hosting.relayed))
     app.include_router(realtime.router(media, hosting))
     app.include_router(socket.router(media, hosting.host))
@@ -45,6 +56,9 @@ def build_app(
     if hosting.public:
         app.include_router(queue.router(hosting.public.room))
         app.add_middleware(Bounds, host=hosting.public)
+    app.add_middleware(Guard, access=hosting.access, frames=hosting.origins | hosting.frames)
+    if hosting.origins:  # outermost, since a browser asks for leave without a key
+        app.add_middleware(CORSMiddleware, allow_origins=list(hosting.origins), **CORS)
     app.include_router(stats.router(engines, media))
     crowd = crowd or Crowd(engines, most=0)
     app.include_router(crowds.router(crowd))
