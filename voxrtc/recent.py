@@ -1,8 +1,10 @@
-"""How long something took of late."""
+"""How long something took: of late, and ever since."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 
@@ -35,3 +37,33 @@ class Recent:
             return Latency()
         p50, p95 = (1000 * times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.95))
         return Latency(len(times), round(p50, 1), round(p95, 1))
+
+
+# Seconds, as bounds of a histogram: of what a person waits for, and of a step of a model
+WAITS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.5, 1.0)
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """How many times were at most each of `bounds` seconds and more than the one before; the last of `counts`: beyond all of
+    them. `seconds` is their sum."""
+
+    bounds: tuple[float, ...] = ()
+    counts: tuple[int, ...] = ()
+    seconds: float = 0.0
+
+
+class Durations:
+    """Times since the beginning, as a histogram."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds, self._counts, self._seconds = tuple(bounds), [0] * (len(bounds) + 1), 0.0
+
+    def observe(self, seconds: float) -> None:
+        """It took so long."""
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._seconds += seconds
+
+    @property
+    def histogram(self) -> Histogram:
+        return Histogram(self._bounds, tuple(self._counts), self._seconds)

@@ -120,7 +120,7 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             who_answers = replies.router(settings, lambda: chat.progress)
             hosting = _hosting(settings, relays, media)
             crowd = _crowd(settings, engines, supervisor, hosting.access, _place(listener), f"ipc://{Path(folder, 'crowd')}")
-            app = _app(engines, media, keeper, who_answers, hosting, crowd, past)
+            app = _app(engines, media, keeper, who_answers, hosting, crowd, past, lambda: supervisor.restarts)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -241,11 +241,12 @@ def _app(
     hosting: Hosting,
     crowd: Crowd,
     past: History,
+    restarts: Callable[[], dict[str, int]],
 ) -> FastAPI:
     cards = list(keeper.cards.values())
     suggestion = Suggestion(cards, gpu=bool(keeper.machine.gpu))
     suggestion.look()
-    app = build_app(engines, media, keeper, suggestion.name, hosting, crowd)
+    app = build_app(engines, media, keeper, suggestion.name, hosting, crowd, restarts)
     app.include_router(who_answers)
     app.include_router(history.router(past))
 

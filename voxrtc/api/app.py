@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from voxrtc.api import crowd as crowds
-from voxrtc.api import errors, health, ice, live, loading, models, queue, realtime, socket, speech, stats, tunnel
+from voxrtc.api import errors, health, ice, live, loading, metrics, models, queue, realtime, socket, speech, stats, tunnel
 from voxrtc.api.feed import Feed, Source
 from voxrtc.api.guard import Guard
 from voxrtc.api.hosting import Hosting
@@ -34,12 +35,13 @@ def build_app(
     suggested: Callable[[], str] = lambda: "",
     hosting: Hosting | None = None,
     crowd: Crowd | None = None,
+    restarts: Callable[[], Mapping[str, int]] = dict,
 ) -> FastAPI:
     """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
 
     `keeper` loads models, where that can be done; `suggested` names the one that a person is pointed to, if any. `hosting` is
     how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
-    server is to stop.
+    server is to stop. `restarts` are of processes, by name.
     """
     about = "Open speech language models over HTTP and WebRTC, in OpenAI's shapes."
     app = FastAPI(title="VoxRTC", description=about, docs_url=None, redoc_url=None)  # those load scripts from elsewhere
@@ -62,6 +64,12 @@ def build_app(
     app.include_router(stats.router(engines, media))
     crowd = crowd or Crowd(engines, most=0)
     app.include_router(crowds.router(crowd))
+    asked = metrics.Sources(engines, media, crowd, restarts=restarts)
+    if keeper:
+        asked = replace(asked, states=engines.states, held=lambda: keeper.held)
+    if public := hosting.public:
+        asked = replace(asked, waiting=lambda: public.room.waiting)
+    app.include_router(metrics.router(asked))
     sources = {"stats": Source(partial(stats.live_stats, engines, media)), "crowd": Source(crowds.looked_at(crowd))}
     if keeper:
         shelf = loading.Shelf(engines, keeper, suggested, public=hosting.public is not None)

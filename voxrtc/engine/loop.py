@@ -279,7 +279,7 @@ class Engine:
         rate, number = self.worker.model.detokenizer.sample_rate, stream.chunks
         timing = None if number else stream.timing(self.clock())
         if timing and not stream.request.continues:
-            self.counters.ttfa.observe(timing.first_chunk, timing.first_chunk - timing.accepted)
+            self.counters.sounded(timing.first_chunk, timing.first_chunk - timing.accepted)
         stream.state = State.PLAYING
         stream.delivered += len(samples) / rate
         spoken = piece.words.news()

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from voxrtc.messages import Message
-from voxrtc.recent import Latency
+from voxrtc.recent import Histogram, Latency
 
 # --- to it -------------------------------------------------------------------------------------------------------------
 
@@ -307,6 +307,8 @@ class Stats(Message):
     slots: int = 0  # streams that can be in at a time; 0: any
     ttfa: Latency = Latency()  # from a request to its first sound, of late
     lately: StepStats = StepStats()
+    first_sounds: Histogram = Histogram()  # the same since the start
+    step_times: Histogram = Histogram()
 
 
 EngineRequest = Generate | Extend | Cancel | Playout | SetPolicy | Watch | Unload | GetUse | GetModels | GetStats

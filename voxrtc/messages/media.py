@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from voxrtc.messages import Message
-from voxrtc.recent import Latency
+from voxrtc.recent import Histogram, Latency
 
 
 class IceServer(msgspec.Struct, frozen=True):
@@ -176,6 +176,8 @@ class Spoke(msgspec.Struct, frozen=True, kw_only=True):
     underruns: int
     ttfa: Latency
     turn: Latency
+    first_sounds: Histogram = Histogram()  # the same since the start
+    answers: Histogram = Histogram()
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
