@@ -17,7 +17,7 @@ import msgspec
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
-from voxrtc import machine
+from voxrtc import logs, machine
 from voxrtc.api import history, login, replies, stats
 from voxrtc.api.access import Access
 from voxrtc.api.app import build_app
@@ -57,9 +57,7 @@ log = logging.getLogger(__name__)
 
 def main(settings: Settings) -> None:
     """Serve until interrupted. Ends the program with a sentence when it cannot begin."""
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s web %(levelname)s %(message)s")
-    for chatty in ("httpx", "asyncio"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logs.configure("web", settings, quiet=("httpx", "asyncio"))
     try:
         models = _cards(settings)
         if settings.embedded:
@@ -129,6 +127,7 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             # Sound does not get smaller by deflating, but costs time
             config = uvicorn.Config(
                 app,
+                log_config=None,  # its loggers are ours
                 log_level="warning",
                 timeout_graceful_shutdown=2,
                 ws_per_message_deflate=False,

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, field_validator
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from voxrtc import logs
 from voxrtc.api import errors
 from voxrtc.api.encoders import ENCODERS, Encoder
 from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, LimitedRoute
@@ -91,6 +92,7 @@ def router(engines: Fleet) -> APIRouter:
             voice=request.voice,
             reference=reference,
         )
+        logs.about(stream=generate.stream)
         kind = ENCODERS[request.response_format]
         parts = sound(engines, generate, kind)
         if request.stream_format == "sse":
@@ -171,7 +173,7 @@ class Speech(StreamingResponse):
     def __init__(self, stream: str, parts: AsyncGenerator[bytes], media_type: str) -> None:
         # A buffering proxy (nginx honours this header) would turn streaming into one late download.
         super().__init__(parts, media_type=media_type, headers={"X-Request-Id": stream, "X-Accel-Buffering": "no"})
-        self._stream, self._parts = stream, parts
+        self._parts = parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         over = False
@@ -182,7 +184,7 @@ class Speech(StreamingResponse):
             over = True
             group.cancel_scope.cancel()
         if not over:
-            log.info("%s: its listener left", self._stream)
+            log.info("its listener left")
 
     async def _deliver(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -196,7 +198,7 @@ class Speech(StreamingResponse):
             async for part in self._parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         except StreamFailed as failure:
-            log.warning("%s: cut short by %s: %s", self._stream, failure.code, failure)
+            log.warning("cut short by %s: %s", failure.code, failure)
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from voxrtc import logs
 from voxrtc.asr.client import HearingClient
 from voxrtc.chat.embedded import EmbeddedReplier
 from voxrtc.chat.endpoint import ChatEndpoint
@@ -90,9 +91,7 @@ def main() -> None:
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
     settings = Settings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s media %(levelname)s %(message)s")
-    for library in ("aioice", "aiortc"):  # a dozen lines a connection
-        logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
+    logs.configure("media", settings, quiet=("aioice", "aiortc"))  # each a dozen lines a connection
     die_with_parent()
     engines = dict(engine.split("=", 1) for engine in arguments.engine)
     asyncio.run(run(engines, arguments.hearing, arguments.chat, arguments.listen, settings))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from voxrtc import logs
 from voxrtc.chat import events
 from voxrtc.chat.events import EventError
 from voxrtc.chat.outputs import Outputs
@@ -100,6 +101,7 @@ class Response:
         return self._marks.told(self.timing, sent)
 
     async def _speak(self, engines: Fleet, track: AnyTrack) -> None:
+        logs.about(stream=self.id)
         async with aclosing(self._parts) as parts:
             async for part in parts:
                 match await self._flow(part, engines, track) if isinstance(part, Delta) else part:
@@ -202,7 +204,7 @@ class Response:
         elif isinstance(failure, ReplyFailed):
             code, message = "reply_failed", str(failure)
         else:
-            log.error("a response failed", exc_info=failure)
+            log.error("a response failed", exc_info=failure, extra={"stream": self.id})
             code, message = "internal_error", "This response failed inside the server; its log says why."
         kind = "invalid_request_error" if code in ("invalid_request", "model_not_found", "nothing_to_say") else "server_error"
         self._send(events.error(code, message, kind=kind))
@@ -218,6 +220,8 @@ class Response:
         if self._over is None:
             return
         over, self._over = self._over, None
+        level = logging.DEBUG if self._request.background else logging.INFO
+        log.log(level, "a response of %s is %s", self.model, status, extra={"stream": self.id})
         if not self.sounds:
             self.outputs.cut(0.0)
         self.outputs.conclude("completed" if status == "completed" else "incomplete")

@@ -58,6 +58,7 @@ class Session:
         manner: Manner,
         tally: Tally,
         background: bool = False,
+        id: str = "",
     ) -> None:
         self._engines, self._choice = engines, choice
         self._replier, self._manner, self.background = replier, manner, background
@@ -68,7 +69,7 @@ class Session:
         self.output_format = Format()  # of the sound in `response.output_audio.delta`
         self.network: Network | None = None  # as the client measured it last
         self._turn: Turn | None = None  # the last one said, until it is answered
-        self._id = events.new_id("sess")
+        self._id = id or events.new_id("sess")
         self.took: str | None = None  # id of the last event of the client's that had one
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -9,10 +9,10 @@ import argparse
 import asyncio
 import contextlib
 import itertools
-import logging
 import os
 import signal
 
+from voxrtc import logs
 from voxrtc.crowd.peer import Peer
 from voxrtc.engine.transport import Listener
 from voxrtc.lifeline import die_with_parent
@@ -85,9 +85,7 @@ def main() -> None:
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
     settings = Settings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s crowd %(levelname)s %(message)s")
-    for library in ("aioice", "aiortc", "httpx"):
-        logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
+    logs.configure("crowd", settings, quiet=("aioice", "aiortc", "httpx"))
     die_with_parent()
     os.nice(10)  # all others are here for people
     asyncio.run(run(arguments.server, arguments.listen, settings))

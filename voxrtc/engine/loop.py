@@ -389,7 +389,7 @@ class Engine:
     def failed(self, stream: Stream, error: BaseException) -> None:
         expected = isinstance(error, InvalidRequest)
         if not expected:
-            log.error("stream %s failed", stream.id, exc_info=error)
+            log.error("a stream failed", exc_info=error, extra={"stream": stream.id})
         self._end(stream, State.FAILED)
         message = (
             str(error) if expected else "The model failed on this text. Other listeners are not affected; please try again."
