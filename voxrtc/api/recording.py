@@ -17,6 +17,9 @@ SAMPLE_RATE = 24_000
 SHORTEST, LONGEST = 1.0, 30.0  # seconds
 QUIET = 0.003  # -50 dB: the level of the loudest tenth of a second, below which there is no voice
 CLIPPED = 0.01  # share of samples at the limits, above which a voice is distorted
+# Demuxers that read sound from the bytes that they are given. FFmpeg has others, which open what a list names: files of this
+# machine, or addresses
+FORMATS = "wav,w64,aiff,au,caf,mp3,flac,ogg,aac,mov,matroska,amr"
 _DATA_URL = re.compile(r"data:[\w.+/;=-]*,")
 
 
@@ -42,7 +45,8 @@ def _decode(file: bytes) -> np.ndarray:
     samples = 0
     resampler = av.AudioResampler("s16", "mono", SAMPLE_RATE)
     try:
-        with av.open(io.BytesIO(file), "r", metadata_errors="replace") as container:
+        options = {"format_whitelist": FORMATS, "protocol_whitelist": ""}
+        with av.open(io.BytesIO(file), "r", options=options, metadata_errors="replace") as container:
             for frame in container.decode(audio=0):
                 new = [part.to_ndarray()[0] for part in resampler.resample(frame)]
                 parts += new
