@@ -37,6 +37,11 @@ def about(**ids: str) -> None:
     _about.set({**_about.get(), **ids})
 
 
+def ids() -> dict[str, str]:
+    """What it is about here."""
+    return _about.get()
+
+
 @contextmanager
 def of(**ids: str) -> Iterator[None]:
     """As `about`, in this block."""

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from voxrtc import logs
 from voxrtc.asr.client import HearingClient
+from voxrtc.chat import traces
 from voxrtc.chat.embedded import EmbeddedReplier
 from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.server import MediaServer
@@ -92,9 +93,11 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = Settings()
     logs.configure("media", settings, quiet=("aioice", "aiortc"))  # each a dozen lines a connection
+    traces.configure()
     die_with_parent()
     engines = dict(engine.split("=", 1) for engine in arguments.engine)
     asyncio.run(run(engines, arguments.hearing, arguments.chat, arguments.listen, settings))
+    traces.close()
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ class Session:
         self.line.send(events.event(type, **fields))
 
     def committed(self, id: str) -> None:
-        self._turn = Turn(self._input.speech_end, time.monotonic())
+        self._turn = Turn(self._input.speech_end, time.monotonic(), self._input.speech_start)
         item = items.Message(id, "user", [items.Heard()])
         previous = self._conversation.add(item)
         self.tell("input_audio_buffer.committed", previous_item_id=previous, item_id=id)
