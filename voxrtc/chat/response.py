@@ -107,7 +107,13 @@ class Response:
 
     def trace(self, underruns: int = 0) -> None:
         """It was played to its end, or will not be played."""
-        about = {**self._ids, "model": self.model, "response": self.id, "underruns": underruns, "characters_heard": self.heard}
+        about: dict[str, str | int] = {
+            **self._ids,
+            "model": self.model,
+            "response": self.id,
+            "underruns": underruns,
+            "characters_heard": self.heard,
+        }
         traces.record(way(self._marks, self.timing, self.sent, time.monotonic()), about, self._failure)
 
     async def _speak(self, engines: Fleet, track: AnyTrack) -> None:

@@ -22,21 +22,14 @@ def way(marks: Marks, timing: Timing | None, sent: float | None, over: float) ->
     said, token = marks.turn, marks.token
     if timing and token is not None:
         token = min(token, timing.accepted)  # as in `Marks.told`
-    points: list[tuple[str, float | None]] = [
-        ("microphone", said and said.began),
-        ("silence", said and said.speech_end),
-        ("transcript", said and said.over),
-        ("reply", marks.asked),
-        ("clause", token),
-        ("engine", timing and timing.accepted),
-        ("prompt", timing and timing.received),
-        ("queue", timing and timing.prompt_ready),
-        ("first_frame", timing and timing.first_step),
-        ("first_chunk", timing and timing.first_frame),
-        ("track", timing and timing.first_chunk),
-        ("heard", sent),
-        ("", over),
-    ]
+    points: list[tuple[str, float | None]] = []
+    if said:
+        points += [("microphone", said.began), ("silence", said.speech_end), ("transcript", said.over)]
+    points += [("reply", marks.asked), ("clause", token)]
+    if timing:
+        points += [("engine", timing.accepted), ("prompt", timing.received), ("queue", timing.prompt_ready)]
+        points += [("first_frame", timing.first_step), ("first_chunk", timing.first_frame), ("track", timing.first_chunk)]
+    points += [("heard", sent), ("", over)]
     begins = [(name, at) for name, at in points if at is not None]
     stages = [Span(name, begin, max(begin, end)) for (name, begin), (_, end) in pairwise(begins)]
     return [Span("turn", begins[0][1], over), *stages]
