@@ -7,13 +7,13 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-fast test-network test-families soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
+.PHONY: run test test-fast test-network test-families test-chaos soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
 
 run: $(VENV)/.installed
 	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
 
 # Tests that have targets of their own
-ASIDE := soak or screenshots or network or families
+ASIDE := soak or screenshots or network or families or chaos
 
 test: $(VENV)/.installed-dev browser stock-client
 	$(BIN)/python -m pytest tests -m "not e2e and not ($(ASIDE))" -n 2 --dist loadfile
@@ -36,6 +36,10 @@ interruptions: $(VENV)/.installed-dev browser
 # Every family from the hub to the ear, in Chromium; `make test` does it with two of them
 test-families: $(VENV)/.installed-dev browser
 	$(BIN)/python -m pytest tests/e2e/test_models.py -m "e2e or families"
+
+# Thousands of offers, events and requests that are nearly right
+test-chaos: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/fuzz -m chaos
 
 # Four people talk and are silent for so long, and nothing grows
 MINUTES ?= 60

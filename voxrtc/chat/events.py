@@ -151,7 +151,7 @@ TYPES = [kind.__struct_config__.tag for kind in AnyClientEvent.__args__]
 
 def parse(data: str | bytes, most: int = MAX_EVENT) -> AnyClientEvent:
     """The client event in a message of at most so many bytes. Raises `EventError`."""
-    raw = data.encode() if isinstance(data, str) else data
+    raw = data.encode(errors="surrogatepass") if isinstance(data, str) else data  # what is no UTF-8 is no JSON either
     if len(raw) > most:
         raise EventError("event_too_large", f"An event may have {most} bytes; this one has {len(raw)}.")
     try:

@@ -175,6 +175,9 @@ class MediaServer:
             return refused(400, error.code, str(error))
         except TimeoutError:
             return refused(503, "engine_lost", self._engines.why_none())
+        except Exception:  # whoever calls is waiting for an answer
+            log.exception("a call could not be set up")
+            return refused(500, "internal_error", "This call failed inside the server; its log says why.")
 
     def _place(self, background: bool) -> bool:
         """Whether there is one for somebody new; who may come back has to make room."""
