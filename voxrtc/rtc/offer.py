@@ -42,7 +42,7 @@ def checked(sdp: str) -> str:
 
 
 def _check_size(description: SessionDescription, sdp: str) -> None:
-    """Raise `BadOffer` where there is more than any browser offers: each section is a socket or more of ours, and each candidate
+    """Raise `BadOffer` where there is more than any browser offers: a section is a socket or more of ours, and a candidate
     an address that we send checks to."""
     for what, count, most in (
         ("sections", len(description.media), SECTIONS),
