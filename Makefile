@@ -79,6 +79,19 @@ $(FASTRTC)/.installed: requirements-fastrtc.txt
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(MAKE) -s audit
+
+# Known vulnerabilities of what is installed, by OSV's database; any is an error. Where that cannot be reached nothing is audited,
+# which is said and is no error, since it tells nothing of this project
+.PHONY: audit
+audit: $(VENV)/.installed-dev
+	@told=$$($(BIN)/pip-audit --local --vulnerability-service osv --progress-spinner off --timeout 10 2>&1); code=$$?; \
+	case "$$code $$told" in \
+	  0*) echo "No known vulnerabilities in what is installed." ;; \
+	  *ConnectionError*|*ConnectTimeout*|*ReadTimeout*|*"Connection error"*) \
+	    echo "NOT AUDITED: api.osv.dev cannot be reached, so it is not known whether what is installed has vulnerabilities." ;; \
+	  *) echo "$$told"; exit $$code ;; \
+	esac
 
 # Browser tests need Chromium, and some npm: each is installed where it is missing, as an npm that is there may be of another
 # source, beside which Debian's cannot be. Root gets them; others are told how, and those tests count as skipped.
