@@ -29,6 +29,7 @@ from voxrtc.messages.engine import (
     PolicyName,
     Progress,
     Queued,
+    ReplicaStats,
     SetPolicy,
     Spoken,
     Stats,
@@ -39,6 +40,7 @@ from voxrtc.messages.engine import (
     Watch,
 )
 
+TONE = array("h", (int(12_000 * math.sin(math.tau * 44 * i / 2400)) for i in range(2400))).tobytes()  # 0.1 s of 440 Hz
 TONE_MODEL = ModelInfo(
     name="tone",
     title="Tone",
@@ -103,6 +105,7 @@ class ToneTransport:
         self.speed, self.info, self.lost, self.places, self.aligned = speed, info, False, 0, False
         self.used, self.memory = 0.0, 1.0  # when last, and GB
         self.policy: PolicyName = "playout"
+        self.replicas: list[ReplicaStats] = []
         self.requests: list[EngineRequest] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.texts: dict[str, asyncio.Queue[Extend]] = {}  # what is still to come, of streams whose text runs
@@ -162,6 +165,8 @@ class ToneTransport:
                         kv_pages=1,
                         waiting=0,
                         streams=[],
+                        now=time.monotonic(),
+                        replicas=self.replicas,
                     )
                 )
             case GetUse():
@@ -191,12 +196,11 @@ class ToneTransport:
         index = -1
         async for index, end in self._words(request):
             await asyncio.sleep(0.1 / self.speed if self.speed else 0)
-            pcm = array("h", (int(12_000 * math.sin(2 * math.pi * 440 * (index * 2400 + i) / 24_000)) for i in range(2400)))
             self.on_reply(
                 Chunk(
                     stream=request.stream,
                     index=index,
-                    pcm=pcm.tobytes(),
+                    pcm=TONE,
                     sample_rate=24_000,
                     timing=timing if index == 0 else None,
                     spoken=[Spoken(begin=0.1 * index, end=0.1 * (index + 1), characters=end)] if self.aligned else [],

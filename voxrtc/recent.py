@@ -1,15 +1,22 @@
-"""How long something took: of late, and ever since."""
+"""How long something took, of late and ever since, and the percentiles that all figures have in common."""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 WINDOW = 60.0  # seconds that count
 MOST = 512  # of these, the latest
+
+
+def quantile(values: Iterable[float], q: float) -> float:
+    """The smallest of `values` that at least a share of `q` does not exceed; infinite for none."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(q * len(ordered)) - 1)] if ordered else math.inf
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -32,11 +39,10 @@ class Recent:
 
     def latency(self, now: float) -> Latency:
         """As of `now`."""
-        times = sorted(seconds for when, seconds in self._times if now - when <= WINDOW)
+        times = [seconds for when, seconds in self._times if now - when <= WINDOW]
         if not times:
             return Latency()
-        p50, p95 = (1000 * times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.95))
-        return Latency(len(times), round(p50, 1), round(p95, 1))
+        return Latency(len(times), round(1000 * quantile(times, 0.5), 1), round(1000 * quantile(times, 0.95), 1))
 
 
 # Seconds, as bounds of a histogram: of what a person waits for, and of a step of a model
@@ -51,6 +57,14 @@ class Histogram(msgspec.Struct, frozen=True):
     bounds: tuple[float, ...] = ()
     counts: tuple[int, ...] = ()
     seconds: float = 0.0
+
+    def __add__(self, other: Histogram) -> Histogram:
+        """Both, of the same bounds; one without any is nothing."""
+        if not (self.bounds and other.bounds):
+            return self if self.bounds else other
+        assert self.bounds == other.bounds
+        counts = tuple(mine + its for mine, its in zip(self.counts, other.counts, strict=True))
+        return Histogram(self.bounds, counts, self.seconds + other.seconds)
 
 
 class Durations:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
+from tests.waiting import PATIENCE, until
 from voxrtc.api.app import build_app
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.messages.engine import Generate
@@ -37,12 +38,12 @@ async def test_listeners_come_and_go(http: httpx.AsyncClient, tone: ToneTranspor
     assert (nobody["most"], nobody["listeners"], nobody["voices"], nobody["policy"]) == (8, 0, [], "playout")
     come = await http.post(CROWD, json={"listeners": 3, "model": "tone"})
     assert come.status_code == 200 and come.json()["listeners"] == len(come.json()["voices"]) == 3
-    while (told := (await http.get(CROWD)).json())["figures"]["playout"]["started"] < 3:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE):
+        while (told := (await http.get(CROWD)).json())["figures"]["playout"]["started"] < 3:
+            await asyncio.sleep(0.01)
     assert told["model"] == "tone" and {voice[1] for voice in told["voices"]} <= {"waiting", "playing", "dry"}
     assert (await http.post(CROWD, json={"listeners": 0})).json()["voices"] == []
-    while not all(task.done() for task in tone.tasks.values()):
-        await asyncio.sleep(0.01)
+    await until(lambda: all(task.done() for task in tone.tasks.values()))
     assert all(request.background for request in tone.requests if isinstance(request, Generate))
 
 

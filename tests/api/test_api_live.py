@@ -6,8 +6,6 @@ import asyncio
 import itertools
 import json
 import socket
-import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -17,6 +15,7 @@ from fastapi import FastAPI
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from tests.serving import serving
+from tests.waiting import eventually
 from voxrtc.api import errors, live
 from voxrtc.api.app import build_app
 from voxrtc.api.feed import Feed, Full, Source
@@ -158,14 +157,6 @@ def serve(feed: Feed) -> FastAPI:
     return app
 
 
-def await_true(holds: Callable[[], bool]) -> None:
-    """Of a server that runs in another thread."""
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
-
-
 def test_browsers_are_told_of_engines_and_media() -> None:
     app = build_app(tones(ToneTransport()), EchoMedia())  # type: ignore[arg-type]
     with serving(app) as (host, port), httpx.stream("GET", f"http://{host}:{port}{PATH}") as response:
@@ -192,7 +183,7 @@ def test_who_finds_no_place_is_told_so_and_a_place_comes_back() -> None:
             with httpx.stream("GET", url) as response:
                 return response.status_code == 200
 
-        await_true(free)
+        eventually(free)
 
 
 def test_its_end_is_the_end_of_the_answer() -> None:
@@ -219,14 +210,14 @@ def test_a_viewer_who_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -
     feed = Feed({"much": Source(much)})
     with serving(serve(feed)) as (host, port), socket.create_connection((host, port)) as slow:
         slow.sendall(f"GET {PATH} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        await_true(lambda: len(feed._viewers) == 1)
+        eventually(lambda: len(feed._viewers) == 1)
         with httpx.stream("GET", f"http://{host}:{port}{PATH}") as response:
             body = response.iter_raw()
             seen = 0
             while len(feed._viewers) == 2:  # the slow one is still there
                 seen += next(body).count(b"event: much")
         assert seen > 20
-        await_true(lambda: not feed._viewers)
+        eventually(lambda: not feed._viewers)
 
 
 def test_nobody_is_known_by_a_mark() -> None:

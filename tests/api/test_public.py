@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 
 import httpx
@@ -16,6 +15,7 @@ from websockets.sync.client import connect
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from tests.serving import serving
+from tests.waiting import eventually
 from voxrtc.api import host as hosts
 from voxrtc.api import public
 from voxrtc.api.app import build_app
@@ -110,7 +110,7 @@ def test_starts_are_counted_whatever_is_started(open_host: Open) -> None:
         assert call(here).status_code == 201
         assert here.post(SPEECH, json={"input": "Hello"}).status_code == 200
         assert here.post(SPEECH, json={"input": "Hello"}).status_code == 200
-        for refused in (call(here), here.post(SPEECH, json={"input": "Hello"})):
+        for refused in (call(here), here.post(SPEECH, json={"input": "Hello"}), here.post("/v1/audio/voices")):
             assert code(refused) == (429, "too_often")
             assert 0 < int(refused.headers["Retry-After"]) <= 60
         assert here.get("/v1/models").status_code == 200, "looking costs nothing"
@@ -138,15 +138,7 @@ def test_an_utterance_counts_while_it_is_heard(open_host: Open) -> None:
         assert one.status_code == 200
         with here.stream("POST", SPEECH, json=long):
             assert code(call(here)) == (429, "too_many_of_yours")
-        until_true(lambda: call(here).status_code == 201)
-
-
-def until_true(done: object, within: float = 10.0) -> None:
-    pause, deadline = threading.Event(), within
-    while not done():  # type: ignore[operator]
-        pause.wait(0.02)
-        deadline -= 0.02
-        assert deadline > 0
+        eventually(lambda: call(here).status_code == 201)
 
 
 # --- the line ---
@@ -183,8 +175,8 @@ def test_whoever_closes_the_page_leaves_the_line(open_host: Open) -> None:
             assert read(line.iter_lines())["position"] == 1
         with third.stream("GET", QUEUE) as line:
             lines = line.iter_lines()
-            until_true(lambda: read(lines)["position"] == 1)
-        until_true(lambda: open_host.host.room.waiting == 0)
+            eventually(lambda: read(lines)["position"] == 1)
+        eventually(lambda: open_host.host.room.waiting == 0)
 
 
 def test_in_normal_mode_there_is_no_line_and_no_bound() -> None:
@@ -205,7 +197,7 @@ def test_a_websocket_is_a_call_too(open_host: Open) -> None:
         with open_host.client() as here:
             assert code(call(here)) == (429, "too_many_of_yours")
     with open_host.client() as here:
-        until_true(lambda: call(here).status_code == 201)
+        eventually(lambda: call(here).status_code == 201)
 
 
 def test_requests_at_a_time_are_bounded(open_host: Open, monkeypatch: pytest.MonkeyPatch) -> None:

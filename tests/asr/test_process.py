@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.e2e.ear import wer
+from tests.program import process_of
 from tests.speech import SAID, recorded
+from tests.waiting import PATIENCE, until
 from voxrtc.asr.client import HearingClient
 from voxrtc.asr.moonshine import Moonshine
 from voxrtc.asr.process import HearingServer, serve
 from voxrtc.asr.queue import BYTES, ENOUGH, SETTLED
 from voxrtc.messages.hearing import Finish, Hear, HearingReply, Look, Transcript
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 30.0
 ALL = 1 << 30  # bytes: nothing of it is known to be silence
 
 
@@ -66,9 +64,7 @@ async def serving(transcribe: Callable[[bytes], str], folder: Path) -> AsyncIter
 
 
 async def connected(client: HearingClient) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not client._connection.connected:
-            await asyncio.sleep(0.01)
+    await until(lambda: client._connection.connected)
 
 
 def judge(pcm: bytes, text: str) -> float:
@@ -198,20 +194,20 @@ async def test_the_forgotten_is_not_told(tmp_path: Path) -> None:
 
 async def test_a_process_that_dies_is_told_and_found_again(tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/hearing"
-    command = [sys.executable, "-m", "voxrtc.asr.process", "--listen", address]
+    hearing = partial(process_of, "voxrtc.asr.process", "--listen", address)
     client = HearingClient(address, {})
     early, late, after = Notes(), Notes(), Notes()
     client.begin("early", early, b"ab")
     assert (await early.end()).startswith("transcriber_lost")
     said = recorded("boat").tobytes()
-    with subprocess.Popen(command, cwd=ROOT, env=os.environ, stdin=subprocess.PIPE) as process:
+    with hearing() as process:
         await connected(client)
         client.begin("late", late, said[:32_000])
         await asyncio.wait_for(late.guessed.wait(), PATIENCE)
         process.kill()
         assert (await late.end()).startswith("transcriber_lost")
         client.finish("late", ALL)
-    with subprocess.Popen(command, cwd=ROOT, env=os.environ, stdin=subprocess.PIPE) as process:
+    with hearing() as process:
         await connected(client)
         client.begin("after", after, said)
         client.finish("after", ALL)

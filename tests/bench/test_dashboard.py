@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 import subprocess
@@ -11,6 +10,7 @@ import sys
 from fastapi import FastAPI
 
 from tests.serving import serving
+from tests.waiting import until
 from voxrtc.api import live
 from voxrtc.api.feed import Feed, Source
 from voxrtc.bench.dashboard import cpu, viewers
@@ -38,9 +38,5 @@ async def test_each_viewer_sees_each_tick_and_leaves() -> None:
     app.include_router(live.router(feed))
     with serving(app) as (_, port):
         async with viewers(port, 3) as seen:
-            async with asyncio.timeout(10):
-                while min(seen) < 3:
-                    await asyncio.sleep(0.02)
-        async with asyncio.timeout(10):
-            while feed._viewers:
-                await asyncio.sleep(0.02)
+            await until(lambda: min(seen) >= 3)
+        await until(lambda: not feed._viewers)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.fake_engine import ToneTransport
@@ -49,9 +47,7 @@ async def test_everyone_is_heard_to_the_end_and_reports_a_clock() -> None:
 @pytest.mark.anyio
 async def test_a_run_that_cannot_pass_is_cut_short_and_its_streams_cancelled() -> None:
     transport = ToneTransport(speed=0.5)  # half as fast as it is played: everyone stalls at once
-    began = time.monotonic()
     hearings = await listen(EngineClient(transport), [Request(float(i // 4), "word " * 100) for i in range(40)], hopeless)
-    assert time.monotonic() - began < 5
     sent = [request.stream for request in transport.requests if isinstance(request, Generate)]
     cancelled = [request.stream for request in transport.requests if isinstance(request, Cancel)]
     assert 0 < len(sent) < 40 and sorted(cancelled) == sorted(sent)

@@ -11,7 +11,7 @@ from voxrtc.bench.microphone import Result, run, table
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_talker(kind: str) -> None:
-    result = run(kind, peers=1, seconds=2)
+    result = run(kind, peers=1, seconds=1)
     assert 0 < result.delay_ms < 500
     assert result.cpu_ms_per_peer_second < 1000
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voxrtc.bench.search import Search, quantile
+from voxrtc.bench.search import Search
 
 
 def find(search: Search, knee: float) -> int:
@@ -36,9 +34,3 @@ def test_gives_up_beyond_what_is_of_interest(knee: float, good: float) -> None:
     search = Search(1.0)
     find(search, knee)
     assert search.good == good
-
-
-def test_quantiles_are_values_that_were_seen() -> None:
-    values = [float(i) for i in range(1, 101)]
-    assert [quantile(values, q) for q in (0.0, 0.5, 0.9, 0.99, 1.0)] == [1, 50, 90, 99, 100]
-    assert quantile([7.0], 0.9) == 7.0 and quantile([], 0.9) == math.inf

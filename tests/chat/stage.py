@@ -5,28 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
 from aiortc.mediastreams import MediaStreamError
 
+from tests import waiting
 from tests.fake_engine import TONE_MODEL, ToneTransport, tones
 from tests.fake_hearing import Hearing, loudness
 from tests.rtc.test_track import Time
+from tests.waiting import PATIENCE
 from voxrtc.chat.choice import choose
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
-from voxrtc.messages.engine import Cancel, Generate, ModelInfo, Playout
+from voxrtc.messages.engine import Cancel, Generate, ModelInfo, Playout, Reference
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS
 from voxrtc.rtc.track import PlayoutTrack
 
 LOUD = 8_000
 LONG = " ".join(["word"] * 100)  # 10 s of tone: more than the track's queue holds
-
-PATIENCE = 30.0  # seconds; reached only when something is broken
 
 
 class Stage:
@@ -35,14 +36,20 @@ class Stage:
     paced = True
     packets = 0
 
-    def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None, replier: Replier | None = None) -> None:
-        self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
+    def __init__(
+        self,
+        speed: float = 0.0,
+        models: list[ModelInfo] | None = None,
+        replier: Replier | None = None,
+        transports: list[Any] | None = None,
+    ) -> None:
+        self.tones = transports or [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
         self.tone, self.engines = self.tones[0], tones(*self.tones)
         self.hearing, self.tally = Hearing(), Tally()
+        self.recordings: dict[str, Reference] = {}
         choice = choose(self.engines.known, None, None)
-        self.session = Session(
-            self.engines, self.hearing, loudness, choice, TurnSettings(), replier, Manner("Be brief."), self.tally
-        )
+        parts = (loudness, choice, TurnSettings(), replier, Manner("Be brief."), self.tally, self.recordings)
+        self.session = Session(self.engines, self.hearing, *parts)
         time = Time()
         self.track = PlayoutTrack(self.session, time, time.sleep)
         self.session.line = self
@@ -130,8 +137,5 @@ class Stage:
                 await asyncio.sleep(0)  # others have a turn between two packets, as they have on a real clock
 
 
-async def until(holds: object) -> None:
-    """Let the loop turn until it is true."""
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # type: ignore[operator]
-            await asyncio.sleep(0)
+until = partial(waiting.until, every=0)
+"""Lets the loop turn until something is true."""

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tests.chat.test_media import ask, server, stats
-from tests.rtc.browser import PATIENCE, Browser
+from tests.rtc.browser import Browser
 from tests.rtc.sounds import audible, decode, packets, peak_hertz, tone
+from tests.waiting import until
 from voxrtc.chat import talk as module
 from voxrtc.chat.server import MediaServer
 from voxrtc.messages.media import (
@@ -79,10 +80,7 @@ class Client:
         await self.do("response.create")
 
     async def event(self, type: str) -> dict[str, Any]:
-        async with asyncio.timeout(PATIENCE):
-            while not (found := [event for event in self.events if event["type"] == type]):
-                await asyncio.sleep(0.005)
-        return found[0]
+        return (await until(lambda: [event for event in self.events if event["type"] == type]))[0]
 
     @property
     def sound(self) -> np.ndarray:
@@ -183,5 +181,4 @@ async def test_who_may_come_back_makes_room(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(await Client(media, "c").dig(Resume(about["token"])), Refused)
     monkeypatch.setattr(module, "KEPT", 0.01)
     await ask(media, Lost(call="b"))
-    await asyncio.sleep(0.05)
-    assert new.over and not media._talks
+    await until(lambda: new.over and not media._talks)

@@ -31,7 +31,7 @@ from voxrtc.rtc.sound import RATE
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 
-TIMES = int(os.environ.get("VOXRTC_INTERRUPTIONS", "4"))
+TIMES = int(os.environ.get("VOXRTC_INTERRUPTIONS", "2"))
 REPLIES = (
     "Sure, I can help you with that. First, open the window and let some fresh air in. Then sit down for a minute, and tell "
     "me what you would like to know about the garden.",

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +14,10 @@ import zmq.asyncio
 
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_hearing import Hearing
+from tests.program import process_of
 from tests.rtc.browser import PATIENCE, Browser
-from tests.rtc.sounds import audible, peak_hertz
+from tests.rtc.sounds import lasts, peak_hertz
+from tests.waiting import until
 from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import decode, encode
@@ -37,8 +36,6 @@ from voxrtc.messages.media import (
     Told,
 )
 from voxrtc.settings import Settings
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def server(tone: ToneTransport | None = None, **settings: object) -> MediaServer:
@@ -106,9 +103,7 @@ async def test_whoever_began_a_call_can_tell_its_client_and_is_told_when_it_is_o
     assert (await browser.event("voxrtc.ending"))["seconds"] == 60
     assert await ask(media, Tell(call="b", text="{}")) == Told(call="b"), "one that is over hears nothing"
     await browser.close()
-    async with asyncio.timeout(PATIENCE):
-        while Over(call="a") not in told:
-            await asyncio.sleep(0.02)
+    await until(lambda: Over(call="a") in told)
     await media.handle(Offer(call="c", sdp="nonsense"), told.append)
     assert told.count(Over(call="a")) == 1
     await media.close()
@@ -195,9 +190,8 @@ async def test_two_listeners_at_a_time_hear_their_own() -> None:
         browser.say("word " * (3 + 3 * number))
     for number, browser in enumerate(browsers):
         await browser.event("output_audio_buffer.stopped")
-        await asyncio.sleep(0.2)
-        loud = audible(browser.sound)
-        assert (loud[-1] - loud[0]) / 48_000 == pytest.approx(0.3 + 0.3 * number, abs=0.03)
+        await until(lambda browser=browser, number=number: lasts(browser.sound) > 0.28 + 0.3 * number)
+        assert lasts(browser.sound) == pytest.approx(0.3 + 0.3 * number, abs=0.03)
         await browser.close()
     await media.close()
 
@@ -246,21 +240,22 @@ class Process:
 
     def __init__(self, folder: Path) -> None:
         self.engine, self.address = f"ipc://{folder}/engine", f"ipc://{folder}/media"
+        self._living = ExitStack()
 
     def start(self) -> None:
-        arguments = [sys.executable, "-m", "voxrtc.chat.media", "--engine", f"tone={self.engine}"]
-        arguments += ["--hearing", f"{self.address}-hearing", "--listen", self.address]
-        environment = {**os.environ, "VOXRTC_ICE_LOOPBACK": "1"}
-        self.process = subprocess.Popen(arguments, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
+        arguments = ["--engine", f"tone={self.engine}", "--hearing", f"{self.address}-hearing", "--listen", self.address]
+        process = process_of("voxrtc.chat.media", *arguments, VOXRTC_ICE_LOOPBACK="1")
+        self.process = self._living.enter_context(process)
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
+        self._living.close()
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Process:
-    return Process(tmp_path)
+def process(tmp_path: Path) -> Iterator[Process]:
+    process = Process(tmp_path)
+    yield process
+    process.kill()
 
 
 async def test_requests_do_not_wait_for_each_other(tmp_path: Path) -> None:
@@ -306,7 +301,7 @@ async def test_the_process_speaks_dies_and_comes_back(process: Process) -> None:
                 await browser.accept(answer.sdp)
                 browser.say("one two three")
                 await browser.event("output_audio_buffer.stopped")
-                await asyncio.sleep(0.2)
+                await until(lambda browser=browser: lasts(browser.sound) > 0.28)
                 assert peak_hertz(np.trim_zeros(browser.sound)) == pytest.approx(440, abs=5)
                 await browser.close()
                 process.kill()

@@ -191,7 +191,7 @@ async def test_the_first_clause_is_heard_while_the_rest_is_being_thought() -> No
 
 async def test_the_engine_is_told_how_much_of_each_piece_was_played() -> None:
     """Each is a stream of its own there."""
-    async with Stage(speed=2, replier=Answers(f"{LONG} {LONG}")) as stage:
+    async with Stage(speed=8, replier=Answers(f"{LONG} {LONG}")) as stage:
         said(stage)
         await stage.event("output_audio_buffer.stopped")
         first, second = (request.stream for request in stage.generated())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.crowd.theatre import Theatre, Time
+from tests.waiting import until
 from voxrtc.crowd.company import Company
 from voxrtc.crowd.crowd import LONELY, Crowd
 from voxrtc.engine.transport import Listener
@@ -42,12 +42,6 @@ class Stagehand:
     def _take(self, client: bytes, want: Want) -> None:
         self.client = client
         self.wants.append(want)
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture

@@ -20,11 +20,13 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.api.test_public import OFFER, PATH, QUEUE, Open, code, read
 from tests.fake_engine import TONE_MODEL
+from tests.program import ROOT
 from tests.serving import serving
+from tests.waiting import eventually
 from voxrtc.api.host import Rules
+from voxrtc.bench.program import free_port
 from voxrtc.ui.page import mount_page
 
-ROOT = Path(__file__).resolve().parents[2]
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 NAME, VISITOR = "voice.example.org", "127.0.0.2"
 
@@ -34,10 +36,9 @@ pytestmark = [
 ]
 
 
-def free_port() -> int:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager
@@ -69,12 +70,7 @@ def nginx(folder: Path, behind: int, path: str = "") -> Iterator[int]:
         [str(NGINX), "-p", folder, "-c", folder / "nginx.conf"], stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            deadline = time.monotonic() + 10
-            while process.poll() is None and time.monotonic() < deadline:
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", front)) == 0:
-                        break
-                time.sleep(0.02)
+            eventually(lambda: listens(front) or process.poll() is not None)
             assert process.poll() is None, process.stderr and process.stderr.read()
             yield front
         finally:

@@ -7,11 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,10 +18,9 @@ from playwright.sync_api import Browser, Error, Page, Playwright, sync_playwrigh
 
 from tests.e2e.desk import Desk, open_window
 from tests.fake_chat import chat_app
+from tests.program import running
 from tests.serving import serving
 
-ROOT = Path(__file__).resolve().parents[2]
-READY_WITHIN = 180.0  # s, for a cold start beside other work on a small machine
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--allow-loopback-in-peer-connection",
@@ -40,12 +34,16 @@ FLAGS = [
 ]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder are browser tests."""
+    """All tests of this folder are browser tests. Of two workers one has all that measure sound, `SOUND`, one after the other,
+    and the other one the rest, file by file, as these share pages and servers."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.e2e)
+            if not item.get_closest_marker("xdist_group"):
+                item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
@@ -96,23 +94,6 @@ def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.
             yield client, chat
 
 
-@contextmanager
-def running(log: Path, **settings: str) -> Iterator[httpx.Client]:
-    """An HTTP client of a server with these settings, from ready to stopped. Nobody answers in it unless they say who."""
-    settings = {"VOXRTC_CHAT_LOCAL": "none", "HOST": "127.0.0.1", "VOXRTC_ICE_LOOPBACK": "1"} | settings
-    settings["PORT"] = str(free_port())
-    url = f"http://{settings['HOST']}:{settings['PORT']}"
-    with log.open("wb") as output, httpx.Client(base_url=url, timeout=60) as client:
-        process = subprocess.Popen(
-            [sys.executable, "app.py"], cwd=ROOT, env=os.environ | settings, stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            await_ready(client, process, log)
-            yield client
-        finally:
-            stop(process)
-
-
 @pytest.fixture
 def page(browser: Browser, server: httpx.Client) -> Iterator[Page]:
     """A fresh window that complains of nothing in its console."""
@@ -128,31 +109,3 @@ def page(browser: Browser, server: httpx.Client) -> Iterator[Page]:
 def desk(page: Page, server: httpx.Client) -> Desk:
     """The page of the product, opened and recorded."""
     return Desk(page, str(server.base_url))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def await_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + READY_WITHIN
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            if client.get("/readyz").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.5)
-    raise AssertionError(f"the server did not become ready (exit status {process.poll()}):\n{log.read_text()[-4000:]}")
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """As a person does it, by Ctrl-C; the fixture fails when that leaves something running."""
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.e2e.desk import Desk
+from tests.e2e.desk import SOUND, Desk
+from tests.waiting import eventually
 
+pytestmark = SOUND
 LONG = " ".join(["The river runs past the mill, under the bridge, and on through the quiet fields to the sea."] * 12)
 SILENT_WITHIN = 150  # ms
 FREE_WITHIN = 5.0  # s: what a dead browser may hold on to
@@ -21,16 +21,6 @@ def stats(server: httpx.Client) -> dict[str, Any]:
     return dict(server.get("/v1/voxrtc/stats").json())
 
 
-def eventually(holds: Callable[[], bool], within: float) -> bool:
-    """Whether it comes true within that many seconds."""
-    deadline = time.monotonic() + within
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def test_stop_is_silent_at_once_and_spares_the_engine(desk: Desk, server: httpx.Client) -> None:
     """Silence in the page's audio graph; the engine computes at most one frame more."""
     before = stats(server)["engines"]["lark"]
@@ -39,7 +29,7 @@ def test_stop_is_silent_at_once_and_spares_the_engine(desk: Desk, server: httpx.
     audible = desk.page.evaluate("recorder.audibleAfter(() => document.querySelector('[name=stop]').click(), 1500)")
     assert audible <= SILENT_WITHIN
     assert desk.state == "ready"
-    assert eventually(lambda: not stats(server)["engines"]["lark"]["streams"], FREE_WITHIN)
+    eventually(lambda: not stats(server)["engines"]["lark"]["streams"], FREE_WITHIN)
     after = stats(server)["engines"]["lark"]
     assert after["cancelled"] == before["cancelled"] + 1
     assert after["frames_after_cancel"] - before["frames_after_cancel"] <= 1
@@ -61,8 +51,8 @@ def test_reload_frees_the_slot(desk: Desk, server: httpx.Client) -> None:
     desk.await_sound()
     assert stats(server)["media"]["peers"] == peers + 1
     desk.page.reload()
-    assert eventually(lambda: stats(server)["media"]["peers"] == peers, FREE_WITHIN)
-    assert eventually(lambda: not stats(server)["engines"]["lark"]["streams"], FREE_WITHIN)
+    eventually(lambda: stats(server)["media"]["peers"] == peers, FREE_WITHIN)
+    eventually(lambda: not stats(server)["engines"]["lark"]["streams"], FREE_WITHIN)
 
 
 def test_a_page_that_cannot_say_goodbye_frees_the_slot(desk: Desk, server: httpx.Client) -> None:
@@ -72,7 +62,7 @@ def test_a_page_that_cannot_say_goodbye_frees_the_slot(desk: Desk, server: httpx
     desk.await_sound()
     desk.page.route("**/v1/realtime/calls/*", lambda route: route.abort())
     desk.page.context.close()
-    assert eventually(lambda: stats(server)["media"]["peers"] == peers, FREE_WITHIN + 1)
+    eventually(lambda: stats(server)["media"]["peers"] == peers, FREE_WITHIN + 1)
 
 
 def test_the_call_is_kept_for_the_next_sentence(desk: Desk, server: httpx.Client) -> None:

@@ -14,6 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.e2e.desk import PATIENCE, Desk, open_window
+from tests.program import Running, children, module
+from tests.waiting import eventually
 from voxrtc.api.stats import mark
 
 Told = dict[str, Any]
@@ -55,17 +57,6 @@ def called(crowd: Told) -> list[str]:
     return [call["phase"] for call in crowd["calls"]]
 
 
-def children(of: int) -> dict[int, str]:
-    pids = map(int, Path(f"/proc/{of}/task/{of}/children").read_text().split())
-    return {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in pids}
-
-
-def server_pid(server: httpx.Client) -> int:
-    """Of our children, the one that listens there."""
-    port = f"PORT={server.base_url.port}".encode()
-    return next(pid for pid in children(os.getpid()) if port in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
-
-
 def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, server: httpx.Client) -> None:
     desk, witness = Desk(page, str(server.base_url)), open_window(browser)
     Desk(witness, str(server.base_url))
@@ -95,13 +86,12 @@ def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, ser
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists() or "VOXRTC_E2E_URL" in os.environ, reason="kills a process of ours")
-def test_a_crowd_outlives_its_engine_and_leaves_nothing(page: Page, server: httpx.Client) -> None:
+def test_a_crowd_outlives_its_engine_and_leaves_nothing(page: Page, server: Running) -> None:
     Desk(page, str(server.base_url))
     slide(page, "crowd-size", 3)
     slide(page, "crowd-peers", 2)
     before = await_server(page, server, lambda crowd: called(crowd) == ["playing"] * 2)
-    pid = server_pid(server)
-    engine = next(pid for pid, command in children(pid).items() if "voxrtc.engine.process" in command)
+    engine = next(pid for pid in children(server.pid) if module(pid) == "voxrtc.engine.process")
     os.kill(engine, signal.SIGKILL)
     await_server(page, server, lambda crowd: phases(crowd) <= {"away", "resting"})
     again = await_server(page, server, lambda crowd: phases(crowd) <= {"playing", "resting", "dry"})
@@ -110,5 +100,4 @@ def test_a_crowd_outlives_its_engine_and_leaves_nothing(page: Page, server: http
     slide(page, "crowd-peers", 0)
     await_server(page, server, lambda crowd: not crowd["calls"])
     await_server(page, server, lambda stats: stats["media"]["peers"] == 0, STATS)
-    while [command for command in children(pid).values() if "voxrtc.crowd" in command]:  # its peers hang up first
-        page.wait_for_timeout(50)
+    eventually(lambda: "voxrtc.crowd.process" not in map(module, children(server.pid)))  # its peers hang up first

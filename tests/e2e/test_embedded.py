@@ -18,12 +18,12 @@ import soxr
 from playwright.sync_api import Browser
 
 from tests.e2e import ear
-from tests.e2e.conftest import running
 from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_turns import MOUTH
+from tests.program import running
 
 STAGES = (Path(__file__).parent / "stages.js").read_text("utf-8")
-TURNS = int(os.environ.get("VOXRTC_TURNS", "2"))
+TURNS = int(os.environ.get("VOXRTC_TURNS", "1"))
 QUESTIONS = ["What is the capital of France?", "Can you recommend a good book?", "How many legs does a spider have?"]
 WAY = ("turn", "transcript", "clause", "sent", "heard")
 

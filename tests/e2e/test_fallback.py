@@ -11,11 +11,13 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.e2e import ear
-from tests.e2e.desk import Desk, open_window
-from tests.e2e.test_calls import LONG, eventually, stats
+from tests.e2e.desk import SOUND, Desk, open_window
+from tests.e2e.test_calls import LONG, stats
 from tests.e2e.test_turns import MOUTH
 from tests.speech import SAID, recorded
+from tests.waiting import eventually
 
+pytestmark = SOUND
 BLOCKED = (Path(__file__).parent / "blocked.js").read_text("utf-8")
 SENTENCE = (
     "The old lighthouse had been dark for thirty years, but one quiet evening in May the light went round again, "
@@ -82,4 +84,4 @@ def test_a_sentence_goes_on_when_its_line_breaks(desk: Desk, server: httpx.Clien
     heard = ear.transcribe(ear.prepare(*desk.take()))
     print(heard)
     assert ear.wer([SENTENCE], [heard]) <= 0.1, heard
-    assert eventually(lambda: stats(server)["media"]["peers"] == peers + 1, 5.0)
+    eventually(lambda: stats(server)["media"]["peers"] == peers + 1, 5.0)

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Browser
 
-from tests.e2e.conftest import running
 from tests.e2e.desk import Desk, open_window
+from tests.program import running
 
 SECRETS = {
     "VOXRTC_API_KEYS": "key-of-a-program-0123456789",

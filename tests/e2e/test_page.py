@@ -32,7 +32,7 @@ def test_each_trouble_is_told_and_speak_recovers(desk: Desk, answer: dict[str, o
     desk.page.route(CALLS, lambda route: route.fulfill(**answer) if answer else route.abort())
     desk.speak("Hello.")
     desk.await_state("disconnected")
-    assert words in desk.trouble
+    desk.await_trouble(words)
     desk.page.unroute(CALLS)
     desk.hear("Hello.")
 
@@ -45,7 +45,7 @@ def test_a_lost_connection_is_told_and_speak_reconnects(desk: Desk, server: http
     call = next(filter(None, locations))
     server.delete(call)
     desk.await_state("disconnected")
-    assert "connection was lost" in desk.trouble
+    desk.await_trouble("connection was lost")
     desk.hear("Hello again.")
 
 

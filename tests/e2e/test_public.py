@@ -8,8 +8,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from tests.e2e.conftest import running
 from tests.e2e.desk import Desk, open_window
+from tests.program import running
 
 STATE = "document.querySelector('[data-part=state]').textContent"
 
@@ -35,7 +35,7 @@ def test_calls_are_short_and_who_comes_later_stands_in_line(browser: Browser, pu
     assert not third.trouble
     first.page.wait_for_function("document.querySelector('.vx-trouble').textContent.includes('ends in 3 seconds')")
     first.page.wait_for_function("document.querySelector('.vx-trouble').textContent.includes('welcome to call again')")
-    assert first.state == "disconnected"
+    first.await_state("disconnected")
     second.await_sound()  # of a call that began by itself when the place was free
     assert not second.trouble
     third.speak("And me after all.")

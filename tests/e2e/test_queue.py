@@ -8,8 +8,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from tests.e2e.conftest import running
 from tests.e2e.desk import Desk, open_window
+from tests.program import running
 
 LONG = " ".join(["The river runs past the mill, under the bridge, and on through the quiet fields to the sea."] * 40)
 
@@ -28,7 +28,7 @@ def test_a_person_sees_the_place_in_the_queue_and_a_refusal(browser: Browser, sm
     with small.stream("POST", "/v1/audio/speech", json={"input": LONG, "response_format": "pcm"}) as download:
         sound = download.iter_raw()  # kept, since its end would be the download's
         next(sound)
-        first.speak("At last.")
+        first.speak("At last it is my turn, and I have a lot to say.")
         state = first.page.locator("[data-part=state]")
         first.page.wait_for_function(
             "document.querySelector('[data-part=state]').textContent.startsWith('1st in line, about ')"
@@ -39,6 +39,6 @@ def test_a_person_sees_the_place_in_the_queue_and_a_refusal(browser: Browser, sm
         second.page.wait_for_function("document.querySelector('.vx-trouble').dataset.shown === 'true'")
         assert "The queue is full (1 waiting). Please try again in about" in second.trouble
     first.await_sound()
-    assert state.inner_text() == "Speaking."
+    first.page.wait_for_function("document.querySelector('[data-part=state]').textContent === 'Speaking.'")
     for page in pages:
         page.context.close()

@@ -19,6 +19,7 @@ import yaml
 from tests.engine.test_process import TEXT, request
 from tests.fake_hub import Hub, serving
 from tests.speechlm.families import GOLDEN
+from tests.waiting import until
 from voxrtc.cards import Card, read_card
 from voxrtc.engine import loading
 from voxrtc.engine.client import StreamFailed
@@ -184,9 +185,7 @@ async def test_an_engine_that_is_killed_harms_no_other_and_comes_back(tmp_path: 
         assert [model.name for model in it.fleet.known] == ["lark", "tiny"], "it is being restarted"
         chunks += [chunk async for chunk in speaking]
         assert [chunk.index for chunk in chunks] == list(range(len(chunks)))  # type: ignore[union-attr]
-        async with asyncio.timeout(60):
-            while it.fleet.states()["tiny"].state != "ready":
-                await asyncio.sleep(0.05)
+        await until(lambda: it.fleet.states()["tiny"].state == "ready")
         assert [chunk async for chunk in it.fleet.generate(by_tiny())]
 
 

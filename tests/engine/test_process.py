@@ -8,11 +8,13 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.program import process_of
+from tests.waiting import PATIENCE
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.messages.engine import Chunk, Generate, Queued, Stats
@@ -27,7 +29,7 @@ def request(text: str = TEXT) -> Generate:
     return Generate(stream=f"test-{next(numbers)}", text=text, accepted=time.monotonic())
 
 
-async def eventually(ask: Callable[[], object], within: float = 30.0) -> object:
+async def eventually(ask: Callable[[], object], within: float = PATIENCE) -> object:
     """What `ask` returns once it neither raises `EngineLost` nor returns something false."""
     async with asyncio.timeout(within):
         while True:
@@ -38,9 +40,9 @@ async def eventually(ask: Callable[[], object], within: float = 30.0) -> object:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, **settings: int) -> AsyncIterator[tuple[Child, str]]:
+async def running(folder: Path) -> AsyncIterator[tuple[Child, str]]:
     address = f"ipc://{folder}/engine"
-    child = Child("engine", ["-m", "voxrtc.engine.process", "--listen", address], Settings(**settings).environment())
+    child = Child("engine", ["-m", "voxrtc.engine.process", "--listen", address], Settings().environment())
     async with Supervisor([child]):
         yield child, address
 
@@ -63,6 +65,17 @@ async def quiet(client: EngineClient) -> Stats:
     return await eventually(look)  # type: ignore[return-value]
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an engine with room for one who speaks and one who waits. It ends with its parent."""
+    address, room = f"ipc://{tmp_path_factory.mktemp('small')}/engine", Settings(max_streams=1, max_waiting=1)
+    with process_of("voxrtc.engine.process", "--listen", address, **room.environment()) as process:
+        yield address
+        assert process.stdin
+        process.stdin.close()  # its lifeline
+        assert process.wait(PATIENCE) == 0
+
+
 @pytest.mark.anyio
 async def test_speech_comes_whole_and_a_killed_engine_comes_back(tmp_path: Path) -> None:
     async with running(tmp_path) as (child, address), connected(address) as client:
@@ -82,29 +95,32 @@ async def test_speech_comes_whole_and_a_killed_engine_comes_back(tmp_path: Path)
 
 
 @pytest.mark.anyio
-async def test_streams_of_a_client_that_left_or_vanished_end(tmp_path: Path) -> None:
-    async with running(tmp_path) as (_, address), connected(address) as watcher:
-        async with connected(address) as leaving:
+async def test_streams_of_a_client_that_left_or_vanished_end(small: str) -> None:
+    async with connected(small) as watcher:
+        before = await watcher.stats()
+        async with connected(small) as leaving:
             async for _ in leaving.generate(request()):
                 break  # leaving the iteration cancels
             stats = await quiet(watcher)
-            assert stats.cancelled == 1 and stats.frames_after_cancel <= 1
-        transport = ZmqTransport(address)
+            assert stats.cancelled == before.cancelled + 1
+            assert stats.frames_after_cancel <= before.frames_after_cancel + 1
+        transport = ZmqTransport(small)
         vanishing = EngineClient(transport)
         await eventually(vanishing.models)
         stream = vanishing.generate(request(TEXT * 20))
         await anext(stream)
         await transport.close()  # no cancel was sent
         stats = await quiet(watcher)
-        assert stats.cancelled == 2 and stats.kv_pages_used == 0
+        assert stats.cancelled == before.cancelled + 2 and stats.kv_pages_used == 0
 
 
 @pytest.mark.anyio
-async def test_the_queue_is_told_and_left_across_the_socket(tmp_path: Path) -> None:
-    async with running(tmp_path, max_streams=1, max_waiting=1) as (_, address), connected(address) as client:
+async def test_the_queue_is_told_and_left_across_the_socket(small: str) -> None:
+    async with connected(small) as client:
+        before = await client.stats()
         speaking = client.generate(request(TEXT * 20))
         await anext(speaking)
-        transport = ZmqTransport(address)
+        transport = ZmqTransport(small)
         vanishing = EngineClient(transport)
         await eventually(vanishing.models)
         waiting = vanishing.generate(request())
@@ -117,14 +133,5 @@ async def test_the_queue_is_told_and_left_across_the_socket(tmp_path: Path) -> N
         await transport.close()  # no cancel was sent; that it is gone shows at the next word to it
         await speaking.aclose()
         stats = await quiet(client)
-        assert stats.cancelled == 2 and stats.failed == 1
+        assert stats.cancelled == before.cancelled + 2 and stats.failed == before.failed + 1
         assert all(isinstance(reply, Chunk) for reply in [reply async for reply in client.generate(request())])
-
-
-@pytest.mark.anyio
-async def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
-    async with running(tmp_path) as (child, address), connected(address):
-        assert child.process and child.process.stdin
-        process = child.process
-        process.stdin.close()
-        assert await asyncio.wait_for(process.wait(), 10) == 0

@@ -58,10 +58,15 @@ def tiny(path: Path, **changes: object) -> Path:
     return path
 
 
-def test_scores_and_words_are_the_oracles(gguf: Path) -> None:
+@pytest.fixture(scope="module")
+def reader(gguf: Path) -> GGUFReader:
+    """Of the file of the chat model that comes along."""
+    return GGUFReader(gguf)
+
+
+def test_scores_and_words_are_the_oracles(gguf: Path, reader: GGUFReader) -> None:
     """In float32, from the file's own numbers."""
     golden = load_file(GOLDEN / "smollm2" / "golden.safetensors")
-    reader = GGUFReader(gguf)
     config = read_config(reader)
     network = CausalLM.filled(config, read_tensors(reader, config), gguf, 256)
     ids = golden["ids"].tolist()
@@ -74,8 +79,8 @@ def test_scores_and_words_are_the_oracles(gguf: Path) -> None:
     assert scores[3:].argmax(-1).tolist() == written
 
 
-def test_tokens_are_the_oracles(gguf: Path) -> None:
-    golden, reader = load_file(GOLDEN / "smollm2" / "golden.safetensors"), GGUFReader(gguf)
+def test_tokens_are_the_oracles(reader: GGUFReader) -> None:
+    golden = load_file(GOLDEN / "smollm2" / "golden.safetensors")
     prompter = Prompter(read_tokenizer(reader))
     for text, ids in json.loads((GOLDEN / "smollm2" / "texts.json").read_text("utf-8")).items():
         assert prompter.tokenizer.encode(text).ids == ids

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.llm.test_writer import Parrot, user
+from tests.program import process_of
+from tests.waiting import until
 from voxrtc.engine.transport import Listener
 from voxrtc.llm.client import CompletionClient, CompletionCut, CompletionFailed
 from voxrtc.llm.model import SLOTS
@@ -21,7 +22,6 @@ from voxrtc.llm.writer import WAITING, Writer
 from voxrtc.messages.completion import CompletionRequest
 from voxrtc.messages.engine import Progress
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 180.0
 
 
@@ -42,15 +42,11 @@ async def serving(folder: Path, clients: int = 1) -> AsyncIterator[tuple[Complet
 
 
 async def connected(*clients: CompletionClient) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not all(client._connection.connected for client in clients):
-            await asyncio.sleep(0.01)
+    await until(lambda: all(client._connection.connected for client in clients), PATIENCE)
 
 
 async def state(client: CompletionClient, wanted: str) -> Progress:
-    async with asyncio.timeout(PATIENCE):
-        while client.progress.state != wanted:
-            await asyncio.sleep(0.01)
+    await until(lambda: client.progress.state == wanted, PATIENCE)
     return client.progress
 
 
@@ -141,9 +137,9 @@ async def test_one_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.slow
 async def test_a_process_that_dies_is_told_and_found_again(tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/chat"
-    command = [sys.executable, "-m", "voxrtc.llm.process", "--listen", address]
+    chat = partial(process_of, "voxrtc.llm.process", "--listen", address)
     client = CompletionClient(address)
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True) as process:
+    with chat() as process:
         await connected(client)
         early = asyncio.ensure_future(answer(client, "hello"))
         await asyncio.sleep(0)
@@ -151,7 +147,7 @@ async def test_a_process_that_dies_is_told_and_found_again(tmp_path: Path) -> No
         with pytest.raises(CompletionFailed, match="being restarted"):
             await early
     assert client.progress.state == "loading"
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True) as process:
+    with chat() as process:
         await state(client, "ready")
         assert "Paris" in await answer(client, "What is the capital of France?")
         assert process.stdin

@@ -17,10 +17,11 @@ import pytest
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Error, Page, Playwright, sync_playwright
 
-from tests.e2e.conftest import chromium, running
+from tests.e2e.conftest import chromium
 from tests.e2e.desk import PATIENCE, Desk, open_window
 from tests.fake_chat import chat_app
 from tests.network.machines import SERVER, Machines
+from tests.program import running
 from tests.serving import serving
 
 RUNS = int(os.environ.get("VOXRTC_NETWORK_RUNS", "1"))  # of what the README counts

@@ -9,7 +9,6 @@ import ipaddress
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,10 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.network.namespace import Namespace
+from tests.waiting import eventually
 
 SECRET = "between the relay and the server"
 PORT, TLS_PORT = 3478, 443
-READY_WITHIN = 10.0  # seconds
 PEM = serialization.Encoding.PEM
 
 
@@ -76,14 +75,12 @@ def relaying(machine: Namespace, address: str, folder: Path) -> Iterator[Relay]:
 
 
 def _await(machine: Namespace, address: str) -> None:
-    deadline = time.monotonic() + READY_WITHIN
+    def listens() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((address, TLS_PORT)) == 0
+
     with machine.inside():
-        while True:
-            try:
-                return socket.create_connection((address, TLS_PORT), 1).close()
-            except ConnectionRefusedError:
-                assert time.monotonic() < deadline, "the relay did not start"
-                time.sleep(0.05)
+        eventually(listens)
 
 
 def _certify(address: str, folder: Path) -> str:

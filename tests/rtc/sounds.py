@@ -39,6 +39,12 @@ def audible(sound: Samples) -> Samples:
     return np.flatnonzero(np.abs(sound.astype(int)) > 400)
 
 
+def lasts(sound: Samples) -> float:
+    """Seconds from the first audible sample to the last, at 48 kHz."""
+    loud = audible(sound)
+    return float(loud[-1] - loud[0]) / RATE if len(loud) else 0.0
+
+
 def packets(sound: Samples, first: int = 0, timestamp: int = 0) -> list[RtpPacket]:
     """Mono sound at 48 kHz as a browser would send it, from this sequence number and timestamp on."""
     encoder, sent = OpusEncoder(0), []

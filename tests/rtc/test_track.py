@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from concurrent.futures import Executor
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.rtc.test_playout import Told
 from voxrtc.rtc.opus import ALIVE, NOTHING, SETTLED, SILENCE
 from voxrtc.rtc.playout import AHEAD, CAPACITY, LEAD, Clock
 from voxrtc.rtc.sound import FRAME, RATE
-from voxrtc.rtc.track import PlayoutTrack
+from voxrtc.rtc.track import EARLY, PlayoutTrack
 
 
 class Time:
@@ -32,7 +33,9 @@ class Time:
 
 
 class Heard:
-    """A track's packets, pulled one by one as aiortc's sender does it."""
+    """A track's packets, one by one: awaited, as by a tunnel (`recv`), or looked for every 20 ms, as by a sender (`due`)."""
+
+    looks = False
 
     def __init__(self, listener: object = None) -> None:
         self.time, self.told = Time(), Told()
@@ -43,11 +46,24 @@ class Heard:
 
     async def pull(self, count: int) -> None:
         for _ in range(count):
-            packet = await self.track.recv()
-            self.packets.append(bytes(packet))
-            self.stamps.append(packet.pts)
+            self.packets.append(await self.packet())
+            self.stamps.append(FRAME * self.track.last)
             self.times.append(self.time())
             await asyncio.sleep(0)  # a writer that waits for room gets its turn
+
+    async def packet(self) -> bytes:
+        if not self.looks:
+            packet = await self.track.recv()
+            assert packet.pts == FRAME * self.track.last
+            return bytes(packet)
+        while True:
+            encoded = asyncio.Event()
+            if (payload := self.track.due(self.time(), encoded.set)) is not None:
+                return payload
+            if self.track._playout.late and self.track._pacer.wait(self.time()) < EARLY:
+                await encoded.wait()
+            else:
+                await self.time.sleep((math.floor(self.time() / 0.02 + 1e-3) + 1) * 0.02 - self.time())
 
     async def say(self, seconds: float, rate: int = 24_000, stream: str = "a") -> None:
         utterance = await self.track.begin(stream)
@@ -57,6 +73,11 @@ class Heard:
     @property
     def sound(self) -> np.ndarray:
         return decode(self.packets)
+
+
+@pytest.fixture(autouse=True, params=["recv", "due"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Heard, "looks", request.param == "due")
 
 
 async def test_packets_every_20_ms_with_contiguous_timestamps() -> None:
@@ -92,10 +113,10 @@ async def test_a_silence_that_lasts_is_hardly_sent_and_ends_at_once() -> None:
     await heard.pull(5)
     assert heard.packets[SETTLED:] == [NOTHING] * 5
     assert np.diff(heard.times)[SETTLED:] == pytest.approx(ALIVE * 0.02)
-    waiting = asyncio.ensure_future(heard.track.recv())
+    waiting = asyncio.ensure_future(heard.packet())
     began = heard.time()
     await heard.track.begin("b")
-    assert bytes(await waiting) == SILENCE and heard.time() - began <= 0.021, "also while its sound is still to come"
+    assert await waiting == SILENCE and heard.time() - began <= 0.021, "also while its sound is still to come"
     heard.track.flush()
     stamp = round((heard.time() - 1000.0) * RATE)
     await heard.say(0.5)
@@ -271,6 +292,7 @@ async def test_stopping_frees_everyone_who_waits() -> None:
         await following
     with pytest.raises(MediaStreamError):
         await heard.track.recv()
+    assert heard.track.due(heard.time() + 1.0, lambda: None) is None
 
 
 async def test_encoding_does_not_use_the_shared_executor() -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.conftest import ROOT, browser, playwright, running
+from tests.e2e.conftest import browser, playwright
 from tests.e2e.test_models import FAMILIES, publish
 from tests.fake_chat import chat_app
 from tests.fake_hub import Hub
 from tests.fake_hub import serving as serving_hub
+from tests.program import ROOT, running
 from tests.serving import serving
 
 __all__ = ["browser", "playwright"]  # fixtures of theirs

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page
 
-from tests.e2e.conftest import ROOT
 from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_devices import PLAYED
+from tests.program import ROOT
 
 BUILD, DOCS = ROOT / "build" / "screenshots", ROOT / "docs" / "screenshots"
 README = {"talking": "page", "phone": "phone", "dashboard": "dashboard", "crowd": "crowd"}

@@ -20,7 +20,7 @@ import pytest
 from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
 
-from tests.e2e.conftest import running
+from tests.program import running
 from tests.rtc.browser import Browser
 from tests.speech import SAID, recorded
 from voxrtc.rtc.sound import Samples

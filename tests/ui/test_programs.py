@@ -7,7 +7,6 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
 import wave
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,6 +20,7 @@ from gradio_client.exceptions import AppError
 
 from tests.fake_engine import TONE_MODEL, ToneTransport, tones
 from tests.serving import serving
+from tests.waiting import eventually, until
 from voxrtc.api.whole import whole
 from voxrtc.messages.engine import Cancel, Generate
 from voxrtc.ui import programs
@@ -37,12 +37,6 @@ class Served:
 
     def asked(self, kind: type) -> list[Any]:
         return [request for request in self.tone.requests if isinstance(request, kind)]
-
-    def until(self, done: Callable[[], bool], within: float = 20.0) -> None:
-        deadline = time.monotonic() + within
-        while not done():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +99,14 @@ def test_what_is_wrong_is_told(client: Client, wish: tuple[str, ...], told: str)
 def test_a_job_that_is_cancelled_is_spoken_no_further(client: Client, served: Served) -> None:
     before = len(served.asked(Cancel))
     job = client.submit(LONG, api_name="/speak")
-    served.until(lambda: served.asked(Generate)[-1].text == LONG)
+    eventually(lambda: served.asked(Generate)[-1].text == LONG)
     job.cancel()
-    served.until(lambda: len(served.asked(Cancel)) > before)
+    eventually(lambda: len(served.asked(Cancel)) > before)
 
 
 def test_callers_do_not_wait_for_each_other(client: Client, served: Served) -> None:
     jobs = [client.submit(f"{LONG} {number}", api_name="/speak") for number in range(3)]
-    served.until(lambda: sum(not task.done() for task in list(served.tone.tasks.values())) == len(jobs))
+    eventually(lambda: sum(not task.done() for task in list(served.tone.tasks.values())) == len(jobs))
     for job in jobs:
         job.cancel()
 
@@ -132,14 +126,14 @@ job.result()
         assert process.stdout and process.stdout.readline() == b"hears of it\n"
         assert served.asked(Generate)[-1].text == text
         process.kill()
-    served.until(lambda: len(served.asked(Cancel)) > before)
+    eventually(lambda: len(served.asked(Cancel)) > before)
 
 
 def test_so_is_a_plain_request_that_is_given_up(served: Served) -> None:
     before = len(served.asked(Cancel))
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{served.url}gradio_api/run/speak", json={"data": [LONG, "", "default"]}, timeout=0.5)
-    served.until(lambda: len(served.asked(Cancel)) > before)
+    eventually(lambda: len(served.asked(Cancel)) > before)
 
 
 def test_nothing_can_be_uploaded(served: Served) -> None:
@@ -185,10 +179,10 @@ def test_an_mcp_host_that_leaves_is_noticed(served: Served) -> None:
 
     async def leave(session: Any) -> None:
         call = asyncio.create_task(session.call_tool("speak", {"text": LONG}))
-        await asyncio.to_thread(served.until, lambda: served.asked(Generate)[-1].text == LONG)
+        await until(lambda: served.asked(Generate)[-1].text == LONG)
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await call
 
     asyncio.run(_as_host(served, leave))
-    served.until(lambda: len(served.asked(Cancel)) > before)
+    eventually(lambda: len(served.asked(Cancel)) > before)

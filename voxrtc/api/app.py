@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,12 +11,30 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from voxrtc.api import (
+    cloning,
+    errors,
+    health,
+    ice,
+    live,
+    loading,
+    metrics,
+    models,
+    queue,
+    realtime,
+    socket,
+    speech,
+    stats,
+    transcription,
+    tunnel,
+)
 from voxrtc.api import crowd as crowds
-from voxrtc.api import errors, health, ice, live, loading, metrics, models, queue, realtime, socket, speech, stats, tunnel
+from voxrtc.api.cloning import Cloning
 from voxrtc.api.feed import Feed, Source
 from voxrtc.api.guard import Guard
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.public import Bounds
+from voxrtc.api.voices import Voices
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
@@ -41,13 +60,16 @@ def build_app(
 
     `keeper` loads models, where that can be done; `suggested` names the one that a person is pointed to, if any. `hosting` is
     how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
-    server is to stop. `restarts` are of processes, by name.
+    server is to stop, and have `state.cloning` `keep` meanwhile. `restarts` are of processes, by name.
     """
     about = "Open speech language models over HTTP and WebRTC, in OpenAI's shapes."
     app = FastAPI(title="VoxRTC", description=about, docs_url=None, redoc_url=None)  # those load scripts from elsewhere
     errors.install(app)
-    for routes in (speech, models):
-        app.include_router(routes.router(engines))
+    app.state.cloning = Cloning(engines, media, Voices(time.monotonic))
+    app.include_router(cloning.router(app.state.cloning))
+    app.include_router(speech.router(engines, app.state.cloning.reference))
+    app.include_router(transcription.router(media))
+    app.include_router(models.router(engines))
     app.include_router(health.router(engines, media))
     hosting = hosting or Hosting()
     app.state.origins = hosting.origins

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from voxrtc.bench.load import rest
-from voxrtc.bench.search import quantile
 from voxrtc.bench.systems import Server, System, running
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.crowd.hearing import Hearing, hear
@@ -26,6 +25,7 @@ from voxrtc.crowd.tally import Figures
 from voxrtc.crowd.texts import text_of
 from voxrtc.engine.client import EngineClient
 from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, PolicyName, Queued
+from voxrtc.recent import quantile
 from voxrtc.settings import Settings
 
 POLICIES: tuple[PolicyName, ...] = ("fifo", "two_phase", "playout")

@@ -21,6 +21,7 @@ from voxrtc.bench.turns import SPEECH, sentences
 from voxrtc.chat.echo import EchoGuard, guarded
 from voxrtc.chat.turns import Started, Turns, TurnSettings
 from voxrtc.chat.voice import VoiceDetector
+from voxrtc.recent import quantile
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS, RATE
 from voxrtc.rtc.sound import FRAME, FRAME_SECONDS
 from voxrtc.rtc.sound import RATE as PLAYED_RATE
@@ -116,6 +117,6 @@ def main(arguments: list[str]) -> None:
         rated = [aecmos(played, microphone, kept, "dt") for kept in (microphone, heard_both.kept)]
         print(
             f"{decibels:4} dB  heard {sum(np.isfinite(took))} of {len(took)} times, after {1000 * np.median(took):.0f} ms"
-            f" (p90 {1000 * np.quantile(took, 0.9):.0f}); both, as it is {rated[0]}, guarded {rated[1]}",
+            f" (p90 {1000 * quantile(took, 0.9):.0f}); both, as it is {rated[0]}, guarded {rated[1]}",
             flush=True,
         )

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 TTFA_BUDGET = 0.5  # seconds
 LATE, STALLED = 0.1, 0.01  # shares of streams that may wait longer for their first sound, and that may run dry
-
-
-def quantile(values: Sequence[float], q: float) -> float:
-    """The smallest of `values` that at least a share of `q` does not exceed; infinite for none."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(q * len(ordered)) - 1)] if ordered else math.inf
 
 
 @dataclass

@@ -29,6 +29,7 @@ from voxrtc.asr.turn_end import together
 from voxrtc.chat.input_buffer import InputBuffer
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
+from voxrtc.recent import quantile
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS, RATE
 from voxrtc.rtc.sound import Samples
 
@@ -226,7 +227,7 @@ class Result:
     cut_off: dict[float, float]  # share of all pauses so long
 
     def row(self) -> str:
-        figures = [statistics.median(self.ends), float(np.quantile(self.ends, 0.9)), statistics.median(self.words)]
+        figures = [statistics.median(self.ends), quantile(self.ends, 0.9), statistics.median(self.words)]
         cells = [f"{1000 * each:9.0f}" for each in figures]
         return "".join([*cells, *(f"{share:9.0%}" for share in self.cut_off.values())])
 

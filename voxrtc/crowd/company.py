@@ -46,6 +46,7 @@ class Company:
         if self._changing:
             await asyncio.gather(self._changing, return_exceptions=True)
         await self._connection.close()
+        self.peers = []  # whether or not it was told of the process's end
 
     async def _change(self, before: asyncio.Task[None] | None, there: bool) -> None:
         """In the order of the wishes."""

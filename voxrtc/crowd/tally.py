@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+
+from voxrtc.recent import quantile
 
 KEPT = 1000  # latest times to first audio
 
@@ -68,13 +68,12 @@ class Tally:
             seconds=round((self.until or now) - self.since, 1),
             started=self.started,
             dry=self.dry,
-            p50_ttfa=_quantile(self._ttfa, 0.5),
-            p90_ttfa=_quantile(self._ttfa, 0.9),
+            p50_ttfa=self._waited(0.5),
+            p90_ttfa=self._waited(0.9),
             refused=self.refused,
             gave_way=self.gave_way,
         )
 
-
-def _quantile(values: Sequence[float], q: float) -> float | None:
-    """The smallest that at least a share of `q` does not exceed."""
-    return round(sorted(values)[max(0, math.ceil(q * len(values)) - 1)], 3) if values else None
+    def _waited(self, q: float) -> float | None:
+        """At least a share of `q` of the latest streams waited no longer for their first sound."""
+        return round(quantile(self._ttfa, q), 3) if self._ttfa else None

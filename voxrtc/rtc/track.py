@@ -20,6 +20,7 @@ from voxrtc.rtc.quality import Adaptation
 from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
+EARLY = 0.001  # seconds by which a clock's wake-up may be early
 WAKE = RATE // 10  # room (samples) that wakes a waiting writer: 0.1 s, so that a full queue costs 10 wake-ups a second
 
 
@@ -198,7 +199,23 @@ class PlayoutTrack(MediaStreamTrack):
         self._changed.clear()
         await self._changed.wait()
 
-    # --- aiortc's side ---
+    # --- who takes the packets ---
+
+    def due(self, now: float, again: Callable[[], None]) -> bytes | None:
+        """The packet that is due by now, for who looks every 20 ms; its number is `last`. None: there is none. If it is still
+        being encoded, `again` is called once it is there."""
+        if self.readyState != "live" or not self._going.is_set() or self._pacer.wait(now) > EARLY:
+            return None
+        self._encode_ahead()
+        if self._playout.late and self._job:
+            if not self._job.done():
+                asyncio.wrap_future(self._job).add_done_callback(lambda _: again())
+                return None
+            self._job.result()  # raises what went wrong
+        self._pacer.sent(now)
+        if (payload := self._payload()) is not None:
+            self._last = self._playout.number - 1
+        return payload
 
     async def recv(self) -> Packet[Any]:
         """The next 20 ms when they are due, or the next that are sent. Never None and never an early end: either would end

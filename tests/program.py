@@ -1,0 +1,94 @@
+"""The program in a process of its own, as a person starts it (`python app.py`), and single processes of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import httpx
+
+from tests.waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[1]
+READY = "VoxRTC is ready: "
+READY_WITHIN = 180.0  # s, for a cold start beside other work on a small machine
+
+
+def launched(output: int | IO[bytes], *arguments: str, **settings: str) -> subprocess.Popen[str]:
+    """`app.py` on a free port of this machine, where the settings say no other; what it prints goes to `output`."""
+    environment = os.environ | {"HOST": "127.0.0.1", "PORT": "0"} | settings
+    command = [sys.executable, "app.py", *arguments]
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True)
+
+
+class Running(httpx.Client):
+    """An HTTP client of a program that runs, and that program's process id."""
+
+    def __init__(self, url: str, pid: int) -> None:
+        super().__init__(base_url=url, timeout=60)
+        self.pid = pid
+
+
+@contextmanager
+def running(log: Path, **settings: str) -> Iterator[Running]:
+    """A server with these settings, from ready to stopped. Nobody answers in it unless they say who."""
+    settings = {"VOXRTC_CHAT_LOCAL": "none", "VOXRTC_ICE_LOOPBACK": "1"} | settings
+    with log.open("wb") as output:
+        process = launched(output, **settings)
+        try:
+            with Running(_address(process, log), process.pid) as client:
+                yield client
+        finally:
+            _stop(process)
+
+
+def _address(process: subprocess.Popen[str], log: Path) -> str:
+    """What it prints when it is ready."""
+    eventually(lambda: READY in log.read_text() or process.poll() is not None, READY_WITHIN)
+    said = log.read_text()
+    assert READY in said, f"the server did not become ready (exit status {process.poll()}):\n{said[-4000:]}"
+    return said.split(READY)[1].split()[0]
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """As a person does it, by Ctrl-C; it fails when that leaves something running."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+@contextmanager
+def process_of(module: str, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m module`, killed in the end. Its standard input is its lifeline."""
+    command, environment = [sys.executable, "-m", module, *arguments], os.environ | settings
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def children(of: int) -> set[int]:
+    """The processes that this one has started and that run; on Linux."""
+    return {int(pid) for pid in Path(f"/proc/{of}/task/{of}/children").read_text().split()}
+
+
+def module(pid: int) -> str:
+    """What a process of Python's runs, as in `python -m`; empty when it is gone."""
+    with suppress(OSError, ValueError):
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        return words[words.index("-m") + 1]
+    return ""
+
+
+def alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
