@@ -262,7 +262,7 @@ def _app(
             leave()
 
     if hosting.access.locked:
-        app.include_router(login.router(hosting.access, *login_form(), embedded=bool(hosting.frames)))
+        app.include_router(login.router(hosting.access, *login_form(), embedded=bool(hosting.frames | hosting.origins)))
     add = partial(programs.offer, say=say, ready=engines.models)
     mount_page(app, [card.info for card in cards], lambda: msgspec.to_builtins(past.minutes), add)
     return app

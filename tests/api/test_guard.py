@@ -153,7 +153,7 @@ async def test_pages_of_other_sites_change_nothing(
 ) -> None:
     before = len(tone.requests)
     for method, path in paths(app):
-        if method not in ("GET", "HEAD"):
+        if method not in ("GET", "HEAD") or path.startswith("/v1/"):
             answer = await locked.request(method, path, headers=BEARER | {"Origin": origin}, json={"input": "one"})
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross_origin"), path
     assert len(tone.requests) == before

@@ -65,7 +65,7 @@ class Guard:
         if not _is_open(scope["path"]) and not self._access.admits(connection):
             message = "This server wants a key: send `Authorization: Bearer …`, or log in on its page."
             raise ApiError(401, "unauthorized", message)
-        if scope["type"] == "http" and scope["method"] not in SAFE and (origin := foreign(connection)):
+        if scope["type"] == "http" and _has_effects(scope) and (origin := foreign(connection)):
             raise ApiError(403, "cross_origin", cross_origin(origin))
 
     def _dressed(self, send: Send) -> Send:
@@ -89,6 +89,11 @@ def cross_origin(origin: str) -> str:
 
 def _is_open(path: str) -> bool:
     return any(path.startswith(each) if each.endswith("/") else path == each for each in OPEN)
+
+
+def _has_effects(scope: Scope) -> bool:
+    """It changes something, or takes a place: of those who look on, or stand in line."""
+    return scope["method"] not in SAFE or scope["path"].startswith("/v1/")
 
 
 def _is_visit(connection: HTTPConnection) -> bool:
