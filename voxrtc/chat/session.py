@@ -61,9 +61,10 @@ class Session:
         tally: Tally,
         recordings: Mapping[str, Reference],  # by the ids of the voices in them
         background: bool = False,
+        id: str = "",
     ) -> None:
         self._engines, self._choice, self._recordings = engines, choice, recordings
-        self._manner, self.background, self._id = manner, background, events.new_id("sess")
+        self._manner, self.background, self._id = manner, background, id or events.new_id("sess")
         self._delivery = ""  # how to speak, in words
         self._ear = Ear(transcriber, engines, lambda: self.model, self._id)
         self._answerer = Answerer(engines, self._ear, replier)
@@ -154,7 +155,7 @@ class Session:
         self.line.send(events.event(type, **fields))
 
     def committed(self, id: str) -> None:
-        self._turn = Turn(self._input.speech_end, time.monotonic())
+        self._turn = Turn(self._input.speech_end, time.monotonic(), self._input.speech_start)
         item = items.Message(id, "user", [items.Heard()])
         previous = self._conversation.add(item)
         self.tell("input_audio_buffer.committed", previous_item_id=previous, item_id=id)
