@@ -9,8 +9,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: run test test-fast test-network test-families soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
 
-run: $(VENV)/.installed
-	HOST=$(HOST) PORT=$(PORT) $(BIN)/python app.py
+# WORKERS=ray: two engines of each model, as Ray actors
+WORKERS ?= local
+REPLICAS ?= $(if $(filter ray,$(WORKERS)),2,1)
+run: $(VENV)/.installed $(if $(filter ray,$(WORKERS)),$(VENV)/.installed-ray)
+	HOST=$(HOST) PORT=$(PORT) VOXRTC_WORKERS=$(WORKERS) VOXRTC_REPLICAS=$(REPLICAS) $(BIN)/python app.py
 
 # Tests that have targets of their own
 ASIDE := soak or screenshots or network or families
@@ -47,11 +50,11 @@ soak: $(VENV)/.installed-dev
 screenshots: $(VENV)/.installed-dev browser
 	$(BIN)/python -m pytest tests/screenshots -m screenshots
 
-# On a machine with a GPU, after `pip install -r requirements-cuda.txt` into the environment
+# On a machine with a GPU, after `pip install -r requirements-cuda.txt` into the environment; the report is build/test-cuda.xml
 test-cuda: $(VENV)/.installed-dev
 	@$(BIN)/python -c "import torch; raise SystemExit(not torch.cuda.is_available())" || { \
 	  echo "torch finds no GPU here, so there is nothing to test. On a machine with one, the README says what to install."; exit 1; }
-	$(BIN)/python -m pytest tests -m cuda
+	$(BIN)/python -m pytest tests -m cuda -rA -o junit_logging=all --junitxml=build/test-cuda.xml
 
 # Whether the reference implementations still say what tests/golden records of them. `make golden` records anew.
 test-parity: $(PARITY)/.installed
@@ -123,6 +126,10 @@ $(VENV)/.installed: $(VENV)/bin/python requirements.txt
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 	$(BIN)/python -m pip install -q -r requirements-dev.txt
 	$(BIN)/python -m pip install -q --no-deps speechmos==0.0.1.1
+	touch $@
+
+$(VENV)/.installed-ray: $(VENV)/.installed requirements-ray.txt
+	$(BIN)/python -m pip install -q -r requirements-ray.txt
 	touch $@
 
 # An environment of its own in front of the project's, whose torch it shares

@@ -29,6 +29,7 @@ from voxrtc.messages.engine import (
     PolicyName,
     Progress,
     Queued,
+    ReplicaStats,
     SetPolicy,
     Spoken,
     Stats,
@@ -104,6 +105,7 @@ class ToneTransport:
         self.speed, self.info, self.lost, self.places, self.aligned = speed, info, False, 0, False
         self.used, self.memory = 0.0, 1.0  # when last, and GB
         self.policy: PolicyName = "playout"
+        self.replicas: list[ReplicaStats] = []
         self.requests: list[EngineRequest] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.texts: dict[str, asyncio.Queue[Extend]] = {}  # what is still to come, of streams whose text runs
@@ -163,6 +165,8 @@ class ToneTransport:
                         kv_pages=1,
                         waiting=0,
                         streams=[],
+                        now=time.monotonic(),
+                        replicas=self.replicas,
                     )
                 )
             case GetUse():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from voxrtc.chat.media_client import CallRefused
+from voxrtc.messages.engine import Reference
 from voxrtc.messages.media import Answer, Dig, MediaStats, Offer
 
 
@@ -22,6 +23,9 @@ class EchoMedia:
         self.said: list[str] = []
         self.refusal: CallRefused | None = None
         self.told: list[tuple[str, str]] = []  # calls, and events for their clients
+        self.voices: dict[str, Reference] = {}
+        self.used: list[str] = []  # of these, by sessions
+        self.found: Callable[[], None] = lambda: None
         self.over: Callable[[str | None], None] = lambda call: None
 
     async def answer(self, offer: Offer) -> Answer:
@@ -71,6 +75,26 @@ class EchoMedia:
             raise self.refusal
         self.said.append(text)
         self.sockets[call](text)
+
+    async def keep_voice(self, voice: str, reference: Reference) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.voices[voice] = reference
+
+    async def drop_voice(self, voice: str) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.voices.pop(voice, None)
+
+    async def voices_used(self) -> list[str]:
+        if self.refusal:
+            raise self.refusal
+        return self.used
+
+    async def transcribe(self, pcm: bytes) -> str:
+        if self.refusal:
+            raise self.refusal
+        return f"{len(pcm)} bytes"
 
     async def stats(self) -> MediaStats:
         if self.refusal:

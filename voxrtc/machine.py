@@ -56,6 +56,11 @@ def look(device: str, dtype: str) -> Machine:
     return Machine(memory=memory, free=free, cores=_cores(), gpu=name, numbers=2 if narrow else 4)
 
 
+def gpus(root: Path = Path("/")) -> int:
+    """How many there are."""
+    return len(list(root.glob("dev/nvidia[0-9]*")))
+
+
 def free_memory(root: Path = Path("/")) -> int:
     """Bytes of the host's memory that may be taken without swapping; all there are, where the system does not say.
 

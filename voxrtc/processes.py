@@ -19,7 +19,9 @@ class EngineProcesses:
 
     def start(self, model: str, worth_restarting: Callable[[], bool], cache: float) -> None:
         """Raises `KeyError` for a model without a card."""
-        arguments = ["-m", "voxrtc.engine.process", "--listen", self._addresses[model]]
+        several = self._settings.workers != "local" or self._settings.replicas > 1
+        module = "voxrtc.engine.cluster" if several else "voxrtc.engine.process"
+        arguments = ["-m", module, "--listen", self._addresses[model]]
         if any(map(self.runs, self._cards)):
             arguments.append("--beside-others")
         environment = {**self._settings.environment(*HUB_TOKENS), "VOXRTC_MODEL": model}

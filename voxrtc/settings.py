@@ -48,6 +48,10 @@ class Settings(BaseSettings):
         ge=0,
         description="GB that all loaded models may take, those not used for longest are unloaded for others; 0: what is free",
     )
+    workers: Literal["local", "ray"] = Field(
+        "local", description="who runs engines: this machine, or Ray, wherever there is a place (docs/SCALE.md)"
+    )
+    replicas: int = Field(1, ge=1, description="engines of each model, among which streams are shared out")
     policy: Literal["playout", "fifo", "two_phase", "offline"] = Field("playout", description="what the engine runs when")
     first_chunk: int = Field(0, ge=0, description="frames of a stream's first chunk where the policy has fixed sizes; 0: 0.2 s")
     chunk: int = Field(0, ge=0, description="frames of its later chunks; 0: 0.2 s")

@@ -36,10 +36,11 @@ function make(model) {
 }
 
 /** @param {import("./models.js").Model} model */
-function facts({ languages, voices, licence, link, sources = [], parameters }) {
+function facts({ languages, voices, clones, licence, link, sources = [], parameters }) {
   const inWords = (code) => (/^[a-z]{2,3}(-|$)/.test(code) ? LANGUAGES.of(code) : code);
   const gated = sources.find(({ gated }) => gated);
   const all = [languages.map(inWords).join(", "), SHELF.voices(voices.length)];
+  if (clones) all.push(SHELF.clones);
   if (parameters) all.push(SHELF.parameters(COUNT.format(parameters)));
   all.push(anchor(licence, link));
   if (gated) all.push(anchor(SHELF.terms, gated.link));
@@ -52,7 +53,9 @@ function draw(card, model, { trouble, machine }, chosen) {
   const find = (selector) => card.querySelector(selector);
   const hadFocus = card.contains(document.activeElement);
   const shared = machine?.shared ?? true;
-  if (card.dataset.state === "" && state) find(".vx-model-facts").replaceChildren(...facts(model)); // now its sources are known
+  const known = JSON.stringify([model.sources, model.clones]); // what was not known at first, or only once it was loaded
+  if (card.dataset.known !== known) find(".vx-model-facts").replaceChildren(...facts(model));
+  card.dataset.known = known;
   Object.assign(card.dataset, { state: state ?? "", chosen: `${chosen}`, verdict: fit?.verdict ?? "" });
   write(find(".vx-model-state"), suggested && state === "unloaded" ? SHELF.suggested : (SHELF.states[state] ?? ""));
   write(find(".vx-model-fit"), fit ? sentence(fit.words) : "");

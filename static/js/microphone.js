@@ -94,10 +94,11 @@ export class Microphone extends EventTarget {
   }
 }
 
-async function ask(device) {
+/** @param {string} device @param {MediaTrackConstraints} wishes @throws {Trouble} */
+export async function ask(device, wishes = WISHES) {
   if (!navigator.mediaDevices) throw new Trouble("mic_insecure");
   allowRecording(true);
-  const audio = device ? { ...WISHES, deviceId: { exact: device } } : WISHES;
+  const audio = device ? { ...wishes, deviceId: { exact: device } } : wishes;
   return navigator.mediaDevices.getUserMedia({ audio }).catch((error) => {
     allowRecording(false);
     throw new Trouble(causeOf(error));

@@ -5,7 +5,7 @@ const LOOK_EVERY = 1_000; // ms; only while a model is being loaded, the page is
 
 /**
  * A model as `GET /v1/voxrtc/models` tells it; what the page comes with has no `state` yet.
- * @typedef {{name: string, title: string, description: string, kind: string, languages: string[], voices: string[],
+ * @typedef {{name: string, title: string, description: string, kind: string, clones: boolean, languages: string[], voices: string[],
  *   licence: string, link: string, parameters: number, default?: boolean, suggested?: boolean, here?: boolean, download?: number, holds?: number,
  *   sources?: {repo: string, licence: string, link: string, gated: boolean}[],
  *   fit?: {verdict: "fits" | "slow" | "too big", memory: number, speed: number | null, learned: boolean, words: string},

@@ -1,4 +1,5 @@
 /** The page: what the person does goes to the talker, what the talker tells is shown. */
+import { Booth } from "./booth.js";
 import { drawTranscript } from "./bubbles.js";
 import { drawCards } from "./cards.js";
 import { Compare } from "./compare.js";
@@ -26,6 +27,7 @@ const talker = new Talker(base);
 const feed = new Feed(base);
 const models = new Models(base, feed);
 const compare = new Compare(talker);
+const booth = new Booth(base, () => talker.devices.get("microphone"), () => (talker.deafen(), talker.stop()));
 const dashboard = new Dashboard(feed, talker.line, talker.voice);
 const crowd = new Crowd(base, feed, () => talker.voice.response);
 const meter = new Meter(talker.voice.speaker, () => talker.state === "speaking");
@@ -49,6 +51,8 @@ talker.transcript.addEventListener("change", () => drawTranscript(part("lines"),
 talker.devices.addEventListener("change", paintDevices);
 models.addEventListener("change", paintModels);
 compare.addEventListener("change", paintComparison);
+booth.addEventListener("change", paintModels);
+booth.addEventListener("made", ({ detail }) => (chosen.voice = detail));
 for (const type of GESTURES) addEventListener(type, () => talker.gear.wake(), true);
 addEventListener("pagehide", () => talker.hangUp());
 
@@ -86,6 +90,9 @@ window.voxrtc = {
   },
   get ticks() {
     return dashboard.ledger.ticks;
+  },
+  get voices() {
+    return booth.voices.list;
   },
   get clock() {
     return talker.line.call?.clock;
@@ -125,6 +132,7 @@ export function refresh(offer) {
   meter.adopt(part("meter"));
   push.adopt(part("talk"));
   crowd.adopt(part("crowd"));
+  booth.adopt(part("own"));
   drawTranscript(part("lines"), talker.transcript.lines);
   dashboard.adopt(root);
   paintModels();
@@ -236,6 +244,7 @@ function showLevel() {
 
 function onTalk() {
   if (talker.trouble?.code === "model_not_found") models.look(); // somebody unloaded it
+  if (talker.trouble?.code === "voice_gone") booth.look();
   paint();
 }
 
@@ -244,12 +253,13 @@ function paintModels() {
   drawChoices(field("model"), models.list);
   if (models.get(chosen.model)) field("model").value = chosen.model;
   const model = models.get(field("model").value);
-  drawVoices(field("voice"), model?.voices ?? [], chosen.voice);
+  drawVoices(field("voice"), model, booth.voices.list, chosen.voice);
+  booth.draw(field("voice").value, Boolean(model?.clones));
   drawChosen(part, model, models.trouble?.name === model?.name ? models.trouble?.words : "", models.machine?.shared ?? true);
   drawSuggestion(part, models.suggested?.name === model?.name ? undefined : models.suggested);
   drawCards(part("models"), models, model?.name);
   if (models.machine) write(part("machine"), SHELF.machine(models.machine.words, models.machine.room));
-  drawSideChoices(field, models, { ...chosen, model: model?.name });
+  drawSideChoices(field, models, booth.voices.list, { ...chosen, model: model?.name });
   paintComparison();
   paint();
 }

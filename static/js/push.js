@@ -1,7 +1,7 @@
 /** Push to talk as a gesture: the space bar, where it means nothing else, or the Talk button, held down. */
 
 const BUTTON = "[name=talk]";
-const MEANT_OTHERWISE = "input, textarea, select, button, summary, a, [contenteditable]";
+const MEANT_OTHERWISE = "input, textarea, audio, select, button, summary, a, [contenteditable]";
 
 export class Push {
   #holding = new Set(); // what is held: the key, the pointer, or a click that another one ends

@@ -1,7 +1,7 @@
 /** The choice of a model and a voice as it is shown where one speaks: the lists, and how far the chosen one is. Keeps nothing. */
 import { write } from "./element.js";
 import { drawProgress } from "./progress.js";
-import { SHELF } from "./words.js";
+import { BOOTH, SHELF } from "./words.js";
 
 /**
  * The choices, those that can speak apart from those that can be loaded. A list that did not change is left alone: it may be open.
@@ -32,16 +32,23 @@ function hinted({ title, state, suggested }) {
 }
 
 /**
- * A model's voices. @param {HTMLSelectElement} select
- * @param {string[]} voices
+ * A model's voices, and the person's own where it can speak with them.
+ * @param {HTMLSelectElement} select
+ * @param {import("./models.js").Model | undefined} model
+ * @param {import("./own-voices.js").OwnVoice[]} own
  * @param {string | undefined} chosen
  */
-export function drawVoices(select, voices, chosen) {
-  if (select.dataset.drawn !== `${voices}`) {
-    select.replaceChildren(...voices.map((voice) => new Option(voice.charAt(0).toUpperCase() + voice.slice(1), voice)));
-    select.dataset.drawn = `${voices}`;
+export function drawVoices(select, model, own, chosen) {
+  const [voices, others] = [model?.voices ?? [], model?.clones ? own : []];
+  const drawn = JSON.stringify([voices, others.map(({ id }) => id)]);
+  if (select.dataset.drawn !== drawn) {
+    const group = Object.assign(document.createElement("optgroup"), { label: BOOTH.group });
+    group.append(...others.map(({ id, name }) => new Option(name, id)));
+    const options = voices.map((voice) => new Option(voice.charAt(0).toUpperCase() + voice.slice(1), voice));
+    select.replaceChildren(...options, ...(others.length ? [group] : []));
+    select.dataset.drawn = drawn;
   }
-  if (voices.includes(chosen)) select.value = chosen;
+  if ([...voices, ...others.map(({ id }) => id)].includes(chosen)) select.value = chosen;
 }
 
 /**

@@ -11,9 +11,10 @@ export const SIDES = ["a", "b"];
  * What there is to choose from on each side; at first the model that would speak, and another one that is ready.
  * @param {(name: string) => HTMLSelectElement} field
  * @param {import("./models.js").Models} models
+ * @param {import("./own-voices.js").OwnVoice[]} own voices of the person's
  * @param {Record<string, string>} chosen by field
  */
-export function drawSideChoices(field, models, chosen) {
+export function drawSideChoices(field, models, own, chosen) {
   const others = models.list.filter(({ name, state }) => name !== chosen.model && state === "ready");
   const first = { a: chosen.model, b: (others[0] ?? models.list.find(({ name }) => name !== chosen.model))?.name };
   for (const side of SIDES) {
@@ -21,7 +22,7 @@ export function drawSideChoices(field, models, chosen) {
     drawChoices(select, models.list);
     const wanted = chosen[`model-${side}`] ?? first[side];
     if (models.get(wanted)) select.value = wanted;
-    drawVoices(field(`voice-${side}`), models.get(select.value)?.voices ?? [], chosen[`voice-${side}`]);
+    drawVoices(field(`voice-${side}`), models.get(select.value), own, chosen[`voice-${side}`]);
   }
 }
 

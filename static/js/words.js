@@ -38,6 +38,20 @@ export const MARKUP = {
     "speak": "Speak",
     "stop": "Stop"
   },
+  "booth": {
+    "open": "Use a recording",
+    "title": "A voice from a recording",
+    "how": "5 to 30 seconds of one person who speaks, in a quiet room. The model then speaks in that voice.",
+    "file": "Choose a file",
+    "listen": "The recording",
+    "said": "What is said in it (some models need it)",
+    "write": "Write it down",
+    "hint": "As it is said, word for word.",
+    "consent": "This is my voice, or its owner agreed that I use it here.",
+    "make": "Use this voice",
+    "discard": "Discard",
+    "kept": "The recording stays in this server's memory and nowhere else. It is deleted when you delete the voice or close this page."
+  },
   "shelf": {
     "title": "Models",
     "compare": "Compare",
@@ -184,6 +198,29 @@ export const DEVICES = {
   moved: (label) => `“${label}” took its place. There are others under Devices.`,
 };
 
+export const BOOTH = {
+  mine: "My voice",
+  group: "From recordings",
+  record: "Record",
+  stop: "Stop",
+  anew: "Record anew",
+  recording: "Recording. Speak now.",
+  taken: "Recorded. Listen to it, then use this voice.",
+  left: (seconds) => `${seconds}\u00a0s left`,
+  make: "Use this voice",
+  write: "Write it down",
+  busy: { making: "Making the voice …", writing: "Writing it down …" },
+  made: (name, seconds) => `“${name}” is used: a recording of ${seconds.toFixed(1)}\u00a0s.`,
+  forget: (name) => `Delete “${name}”`,
+  gone: (name) => `“${name}” was deleted, since this page was away for long. Record it again.`,
+  agree: "Please tick that it is your voice, or that its owner agreed.",
+  large: "This file is too large: a recording may have 8 MB. Choose a shorter one.",
+  nothing: "No words were heard in it. Type them, or record it again.",
+  failed: "That did not work. Try again.",
+  /** @param {import("./troubles.js").Trouble} trouble without the name of the field that the server found wrong */
+  trouble: ({ title, message, code }) => (code.startsWith("invalid_") ? message.replace(/^`\w+`: /, "") : `${title}. ${message}`),
+};
+
 /** Sizes for people. @param {number} bytes */
 function size(bytes) {
   const [unit, by] = bytes < 1e9 ? ["MB", 1e6] : ["GB", 1e9];
@@ -208,6 +245,7 @@ export const SHELF = {
   terms: "terms to accept",
   suggested: "Suggested",
   parameters: (count) => `${count}\u00a0parameters`,
+  clones: "speaks in your voice, from a recording",
   voices: (count) => (count === 1 ? "one voice" : `${count}\u00a0voices`),
   takes: (gigabytes) => `takes about ${gigabytes.toFixed(1)}\u00a0GB`,
   holds: (gigabytes) => `holds ${gigabytes.toFixed(1)}\u00a0GB`,
@@ -394,6 +432,18 @@ export const TROUBLES = {
   voice_not_found: {
     title: "This model has no such voice",
     advice: "Choose another voice from the list.",
+  },
+  voice_gone: {
+    title: "This voice is not there any more",
+    advice: "Record it again, or choose another voice.",
+  },
+  voice_not_supported: {
+    title: "This model has voices of its own only",
+    advice: "Choose one of them, or another model.",
+  },
+  too_many_voices: {
+    title: "The server is busy",
+    advice: "It keeps as many voices as it may. Try again in a few minutes.",
   },
   udp_blocked: {
     title: "No path for sound",

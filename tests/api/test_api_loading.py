@@ -19,7 +19,7 @@ from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import Budget, Keeper
 from voxrtc.learned import Learned
 from voxrtc.machine import Machine
-from voxrtc.messages.engine import Progress, Sampling, Unload
+from voxrtc.messages.engine import Progress, ReplicaStats, Sampling, SetReplicas, Unload
 
 pytestmark = pytest.mark.anyio
 PATH = "/v1/voxrtc/models"
@@ -209,3 +209,18 @@ async def test_without_a_model_the_answer_says_what_to_do(http: httpx.AsyncClien
     assert answer.status_code == 404
     await http.post(f"{PATH}/bird/load", json={})
     assert (await http.post("/v1/audio/speech", json={"input": "one"})).status_code == 200  # the only one is the default
+
+
+async def test_replicas_are_asked_for_where_there_can_be_any(
+    http: httpx.AsyncClient, stock: Stock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tone = stock.processes.transports["tone"]
+    single = await http.post(f"{PATH}/tone/replicas", json={"count": 3})
+    assert (single.status_code, single.json()["error"]["code"]) == (409, "one_engine")
+    monkeypatch.setattr(tone, "replicas", [ReplicaStats(name="replica-0", streams=0, waiting=0)])
+    assert (await http.post(f"{PATH}/tone/replicas", json={"count": 3})).status_code == 202
+    assert [r.count for r in tone.requests if isinstance(r, SetReplicas)] == [3]
+    early = await http.post(f"{PATH}/bird/replicas", json={"count": 3})
+    assert (early.status_code, early.json()["error"]["code"]) == (409, "model_not_ready")
+    for count in (0, 1000, "many"):
+        assert (await http.post(f"{PATH}/tone/replicas", json={"count": count})).status_code == 400

@@ -22,7 +22,7 @@ from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
-from voxrtc.messages.engine import Cancel, Generate, ModelInfo, Playout
+from voxrtc.messages.engine import Cancel, Generate, ModelInfo, Playout, Reference
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS
 from voxrtc.rtc.track import PlayoutTrack
 
@@ -36,14 +36,20 @@ class Stage:
     paced = True
     packets = 0
 
-    def __init__(self, speed: float = 0.0, models: list[ModelInfo] | None = None, replier: Replier | None = None) -> None:
-        self.tones = [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
+    def __init__(
+        self,
+        speed: float = 0.0,
+        models: list[ModelInfo] | None = None,
+        replier: Replier | None = None,
+        transports: list[Any] | None = None,
+    ) -> None:
+        self.tones = transports or [ToneTransport(speed, info) for info in models or [TONE_MODEL]]
         self.tone, self.engines = self.tones[0], tones(*self.tones)
         self.hearing, self.tally = Hearing(), Tally()
+        self.recordings: dict[str, Reference] = {}
         choice = choose(self.engines.known, None, None)
-        self.session = Session(
-            self.engines, self.hearing, loudness, choice, TurnSettings(), replier, Manner("Be brief."), self.tally
-        )
+        parts = (loudness, choice, TurnSettings(), replier, Manner("Be brief."), self.tally, self.recordings)
+        self.session = Session(self.engines, self.hearing, *parts)
         time = Time()
         self.track = PlayoutTrack(self.session, time, time.sleep)
         self.session.line = self

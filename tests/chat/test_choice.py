@@ -8,6 +8,7 @@ import pytest
 from tests.fake_engine import TONE_MODEL
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.events import EventError
+from voxrtc.messages.engine import ModelInfo
 
 ONE = msgspec.structs.replace(TONE_MODEL, name="one", voices=["default", "other"])
 TWO = msgspec.structs.replace(TONE_MODEL, name="two", voices=["someone"])
@@ -29,6 +30,42 @@ KEPT = Choice("two", "someone")
 )
 def test_what_is_chosen(model: str | None, voice: str | None, kept: Choice | None, chosen: Choice) -> None:
     assert choose([ONE, TWO], model, voice, kept) == chosen
+
+
+MINE, GONE = f"voice_{'0' * 32}", f"voice_{'1' * 32}"
+MIMIC = msgspec.structs.replace(TONE_MODEL, name="mimic", clones=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "voice", "kept", "chosen"),
+    [
+        ("mimic", MINE, None, Choice("mimic", MINE)),
+        ("mimic", None, Choice("mimic", MINE), Choice("mimic", MINE)),
+        (None, "default", Choice("mimic", MINE), Choice("mimic", "default")),
+        ("mimic", None, Choice("mimic", GONE), Choice("mimic", "default")),
+        ("one", None, Choice("mimic", MINE), Choice("one", "default")),
+        ("gpt-realtime", MINE, Choice("mimic", "default"), Choice("mimic", MINE)),
+    ],
+)
+def test_a_recordings_voice_is_chosen(model: str | None, voice: str | None, kept: Choice | None, chosen: Choice) -> None:
+    assert choose([ONE, MIMIC], model, voice, kept, {MINE}) == chosen
+
+
+@pytest.mark.parametrize(
+    ("models", "model", "voice", "code", "told"),
+    [
+        ([ONE, MIMIC], "one", MINE, "voice_not_supported", "choose a model that can: mimic"),
+        ([ONE, TWO], "two", MINE, "voice_not_supported", "load a model that can"),
+        ([ONE, MIMIC], "mimic", GONE, "voice_gone", "give it again"),
+        ([ONE, MIMIC], "mimic", MINE.upper(), "voice_not_found", "Voices: default"),
+    ],
+)
+def test_a_recording_that_cannot_be_spoken_with_is_told(
+    models: list[ModelInfo], model: str, voice: str, code: str, told: str
+) -> None:
+    with pytest.raises(EventError, match=told) as error:
+        choose(models, model, voice, None, {MINE})
+    assert error.value.code == code
 
 
 def test_a_model_of_ours_may_have_a_name_of_theirs() -> None:

@@ -91,7 +91,7 @@ class House:
         self.tone, self.over, time = ToneTransport(), False, Time()
         engines = tones(self.tone)
         choice = choose(engines.known, None, None)
-        session = Session(engines, Hearing(), loudness, choice, TurnSettings(), None, Manner("Be brief."), Tally())
+        session = Session(engines, Hearing(), loudness, choice, TurnSettings(), None, Manner("Be brief."), Tally(), {})
         self.talk = Talk(session, resumable, self._end)
         self.talk.track = PlayoutTrack(session, time, time.sleep)
 

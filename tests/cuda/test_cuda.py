@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.engine.toy import INFO
+from tests.engine.toy import INFO, Bench
 from tests.speechlm.families import MODELS
 from voxrtc.engine.attention import Layout, choose
+from voxrtc.engine.graphs import Recording
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.sdpa_attention import SdpaAttention
@@ -78,6 +79,30 @@ def test_a_family_thinks_the_same_on_a_gpu(name: str, dtype: torch.dtype, near: 
     alone = codec.decode([frames], [codec.new_state(1)], [True])[0]
     there = gpu.detokenizer.decode([frames.to(GPU)], [gpu.detokenizer.new_state(1)], [True])[0].cpu()
     assert torch.allclose(there, alone, atol=1e-2)
+
+
+def refuse(work: object) -> Recording:
+    raise RuntimeError("not this time")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_cuda_graphs_repeat_what_steps_do(name: str, tmp_path: Path) -> None:
+    """The same tokens with graphs and without, greedy and drawn, beside each other; most steps are repeated."""
+    pytest.importorskip("flashinfer", reason="pip install -r requirements-cuda.txt")
+    said, benches = {}, {}
+    for recorder in (None, refuse):
+        bench = Bench(slots=4, page_size=64, model=MODELS[name](tmp_path, GPU, torch.bfloat16), recorder=recorder)
+        if not bench.worker.attention.fixed:
+            pytest.skip("its attention is torch's")
+        for seed, temperature in enumerate((0.0, 0.8, 0.8)):
+            bench.speak(str(seed), "Hello there. It is late.", seed=seed, temperature=temperature)
+            bench.step()
+        bench.run()
+        said[recorder], benches[recorder] = bench.codes, bench
+    assert said[None] == said[refuse]
+    graphs = benches[None].worker.graphs
+    assert graphs and graphs.count > 0
+    print(f"{name}: {graphs.count} graphs")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

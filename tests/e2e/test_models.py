@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 import soundfile
 import yaml
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, Playwright
 
+from tests.e2e.booth import check_cloned
 from tests.e2e.desk import Desk, open_window
 from tests.fake_hub import Hub, serving
 from tests.program import ROOT, running
@@ -159,7 +160,9 @@ ALIKE = ("csm", "orpheus")  # on their way here they differ from the others in n
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.families if name in ALIKE else ()) for name in FAMILIES])
-def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, stock: Stock, name: str) -> None:
+def test_a_model_is_fetched_loaded_chosen_and_heard(
+    playwright: Playwright, browser: Browser, stock: Stock, name: str, tmp_path: Path
+) -> None:
     stock.gate.clear()
     family, server = FAMILIES[name], stock.server
     desk = Desk(open_window(browser), str(server.base_url))
@@ -186,6 +189,8 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(browser: Browser, stock: Sto
     check_spoken(server, family)
     if name == "pocket":
         check_compared(desk)
+        assert "in your voice" in on_card(page, name).inner_text(), "its weights can, though not those that the card names"
+        check_cloned(playwright, server, name, tmp_path)
     unload(desk, name)
     page.context.close()
 

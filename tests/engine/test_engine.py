@@ -8,14 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.toy import Bench
+from tests.engine.talker import Talker
+from tests.engine.toy import Bench, Toy
+from voxrtc.engine.warming import warm_up
 from voxrtc.messages.engine import Cancel, Chunk, Ended, Failed, GetStats, Playout
 
 RANDOM = dict(temperature=0.9, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.2, seed=7)
 
 
-def alone(text: str, **sampling) -> list[list[int]]:
-    bench = Bench()
+MODELS = {model: model() for model in (Toy, Talker)}  # they keep nothing of a stream
+
+
+def alone(text: str, model: type[Toy] = Toy, **sampling) -> list[list[int]]:
+    bench = Bench(model=MODELS[model])
     bench.speak("a", text, **sampling)
     bench.run()
     return bench.codes["a"]
@@ -37,19 +42,22 @@ def test_a_stream_is_spoken_whole() -> None:
     assert bench.worker.cache.used == 0 and not bench.engine.streams
 
 
+of_models = st.sampled_from(list(MODELS))
+
+
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_tokens_do_not_depend_on_company(data: st.DataObject) -> None:
     """Greedy and seeded, alone or in any batch with joins, leaves and cancels."""
-    texts = data.draw(
-        st.lists(st.text("abcdef |", min_size=1, max_size=20).filter(lambda t: all(t.split("|"))), min_size=1, max_size=6)
-    )
+    spoken = st.text("abcdef |", min_size=1, max_size=20).filter(lambda t: t.strip() and all(t.split("|")))
+    texts = data.draw(st.lists(spoken, min_size=1, max_size=6))
     sampling = data.draw(
         st.lists(st.sampled_from([{}, RANDOM, dict(temperature=1.5, seed=3)]), min_size=len(texts), max_size=len(texts))
     )
     page_size = data.draw(st.sampled_from([8, 33, 128]))
     enough = -(-128 // page_size)  # for one stream at its longest; the others wait or are preempted
-    bench = Bench(slots=data.draw(st.integers(1, 4)), pages=data.draw(st.integers(enough, 3 * enough)), page_size=page_size)
+    slots, pages, model = data.draw(st.integers(1, 4)), data.draw(st.integers(enough, 3 * enough)), data.draw(of_models)
+    bench = Bench(slots, pages, page_size, MODELS[model])
     bench.worker.lag = data.draw(st.sampled_from([0, 1, 2]))
     cancelled = set()
     for i, text in enumerate(texts):
@@ -62,7 +70,7 @@ def test_tokens_do_not_depend_on_company(data: st.DataObject) -> None:
             cancelled.add(victim)
     bench.run()
     for i, text in enumerate(texts):
-        codes, expected = bench.codes.get(str(i), []), alone(text, **sampling[i])
+        codes, expected = bench.codes.get(str(i), []), alone(text, model, **sampling[i])
         assert codes == (expected[: len(codes)] if i in cancelled else expected)
     assert bench.worker.cache.used == 0 and sorted(bench.engine._slots) == list(range(bench.worker.slots))
 
@@ -86,9 +94,10 @@ def test_seeds_make_sampling_repeatable_and_different() -> None:
 @pytest.mark.parametrize(
     ("poison", "code"), [("a!b", "engine_error"), ("a?b", "engine_error"), ("#a", "engine_error"), ("", "invalid_request")]
 )
-def test_a_failing_stream_fails_alone(poison: str, code: str) -> None:
-    expected = alone("a good stream")
-    bench = Bench()
+@pytest.mark.parametrize("model", MODELS)
+def test_a_failing_stream_fails_alone(model: type[Toy], poison: str, code: str) -> None:
+    expected = alone("a good stream", model)
+    bench = Bench(model=MODELS[model])
     bench.speak("good", "a good stream")
     bench.step()
     bench.speak("bad", poison)
@@ -299,7 +308,7 @@ def test_a_slow_machine_is_not_warmed_up_for_long(monkeypatch: pytest.MonkeyPatc
         return once()
 
     monkeypatch.setattr(bench.engine, "run_once", slowly)
-    bench.engine._warm_up()
+    warm_up(bench.engine)
     assert steps < 6 * 5, "of 12 frames and more for each of five numbers"
     assert not bench.engine.streams and bench.engine.counters.frames == 0
     bench.worker.cache.check_integrity()

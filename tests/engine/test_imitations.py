@@ -7,7 +7,7 @@ import torch
 
 from tests.engine.toy import Bench, Toy
 from voxrtc.engine.imitations import KEPT, clip
-from voxrtc.messages.engine import Ended, Failed, Generate, Reference
+from voxrtc.messages.engine import Ended, Failed, ForgetVoice, Generate, Reference
 from voxrtc.speechlm.base import Clip, InvalidRequest, Prompt, Utterance
 
 
@@ -63,6 +63,27 @@ def test_only_the_latest_voices_are_kept() -> None:
         ask(bench, f"{len(model.heard)}", "hello", reference(chr(65 + i)))
         bench.run()
     assert len(model.heard) == KEPT + 2
+
+
+def test_a_voice_that_was_deleted_is_forgotten_and_others_are_not() -> None:
+    model = Mimic()
+    bench = Bench(model=model)
+    for stream, voice in (("a", "x"), ("b", "y")):
+        ask(bench, stream, "hello|world", reference(voice))
+        bench.step()
+    bench.send(ForgetVoice(digest=reference("x").digest), "")
+    bench.run()
+    assert all(isinstance(bench.replies[stream][-1], Ended) for stream in "ab"), "who speaks with it speaks on"
+    made = bench.engine._prompts._imitations._made
+    assert list(made) == [reference("y").digest] and len(model.heard) == 2
+    ask(bench, "c", "hello", reference("x"))
+    bench.run()
+    assert len(model.heard) == 3
+
+
+def test_a_digest_is_of_all_that_a_recording_is() -> None:
+    digests = {reference(*each).digest for each in (("x", "1"), ("x", "11"), ("y", "1"), ("x", "1", 8001))}
+    assert len(digests) == 4 and reference("x", "1").digest in digests
 
 
 def test_a_recording_fails_its_own_stream_only() -> None:

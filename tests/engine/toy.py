@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from voxrtc.engine.attention import Backend, choose
+from voxrtc.engine.graphs import Recorder
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
@@ -130,10 +131,11 @@ class Bench:
         page_size: int = 8,
         model: SpeechLM | None = None,
         backend: Callable[[PagedCache, int], Backend] = choose,
+        recorder: Recorder | None = None,
         **engine,
     ) -> None:  # type: ignore[no-untyped-def]
         self.now = 0.0
-        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now, backend)
+        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now, backend, recorder)
         self.engine = Engine(self.worker, INFO, clock=lambda: self.now, executor=lambda name: Inline(), **engine)
         self.replies: dict[str, list[EngineReply]] = {}
         self.codes: dict[str, list[list[int]]] = {}

@@ -10,12 +10,24 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from tests.parity import cosyvoice2, csm, decoders, flow, mimi, orpheus, pocket, smollm2, snac_decoder
+from tests.parity import (
+    cosyvoice2,
+    csm,
+    decoders,
+    dit,
+    flow,
+    mimi,
+    orpheus,
+    pocket,
+    smollm2,
+    snac_decoder,
+    stepaudio2,
+)  # fmt: skip
 from tests.tiny import GOLDEN
 
 RECORDERS = (
     decoders.record, snac_decoder.record, mimi.record, orpheus.record, csm.record, pocket.record, smollm2.record, flow.record,
-    cosyvoice2.record,
+    dit.record, cosyvoice2.record, stepaudio2.record,
 )  # fmt: skip
 TOLERANCE = 1e-5  # between machines
 

@@ -1,4 +1,4 @@
-"""Oracles of `codecs.features` and `cosyvoice2.voice`: Kaldi's filter banks, librosa's mel bands; S3 and CAM++ in torch, tiny.
+"""Oracles of `codecs.features` and `voice_reader`: Kaldi's filter banks, librosa's mel bands; S3 and CAM++ in torch, tiny.
 
 The two networks are exported as their authors publish them, and what they say of the samples in torch is recorded.
 """

@@ -33,6 +33,7 @@ for package in ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.ka
 own = folder("chatterbox")
 for package in ("chatterbox", "chatterbox.models", "chatterbox.models.s3gen"):
     stub(package, own.joinpath(*package.split(".")[1:]))
+stub("stepaudio2", folder("stepaudio2"))
 stub("whisper")
 stub("whisper.tokenizer").Tokenizer = object  # type: ignore[attr-defined]
 stub("tiktoken")

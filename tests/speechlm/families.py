@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +16,7 @@ from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import HOST, Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.codecs.dit_files import load_dit_flow
 from voxrtc.speechlm.codecs.flow import Solver
 from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
 from voxrtc.speechlm.codecs.flow_files import load_flow
@@ -27,6 +30,7 @@ from voxrtc.speechlm.csm.model import Csm, CsmDetokenizer
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
+from voxrtc.speechlm.stepaudio2.model import StepAudio2
 from voxrtc.speechlm.weights import read_folder, read_json, read_pickle
 
 POCKETS = ("plain", "drifting", "pointwise")
@@ -42,6 +46,34 @@ def write_orpheus(folder: Path) -> Path:
 def tiny_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Orpheus:
     """From a folder that `write_orpheus` wrote."""
     return Orpheus.load(folder, VOICES, device, dtype)
+
+
+def write_stepaudio2(folder: Path) -> Path:
+    """The tiny checkpoint, laid out as the real one: its tokenizer with the tokens of codes."""
+    tokenizer = json.loads((write("stepaudio2", folder) / "tokenizer.json").read_text())
+    codes = {f"<audio_{code}>": 151_696 + code for code in range(6562)}
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    tokenizer["model"]["vocab"] |= codes
+    tokenizer["added_tokens"] += [{"id": id, "content": name, "special": True, **plain} for name, id in codes.items()]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    place = write("dit", folder / "token2wav")
+    for ours, theirs in (("campplus", "campplus"), ("speech_tokenizer_v2_25hz", "speech_tokenizer_v2")):
+        shutil.copy(GOLDEN / "cosyvoice2" / f"{theirs}.onnx", place / f"{ours}.onnx")
+    return folder
+
+
+def tiny_stepaudio2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> StepAudio2:
+    """From a folder that `write_stepaudio2` wrote."""
+    model = StepAudio2.load(folder, device, dtype)
+    quick(model.detokenizer.flow.flow)
+    return model
+
+
+def brief_stepaudio2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+    """The tiny one, which finds no end, of sixteen frames at most."""
+    model = tiny_stepaudio2(write_stepaudio2(folder), device, dtype)
+    limit(model, 16)
+    return model
 
 
 def tiny_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Csm:
@@ -91,6 +123,12 @@ def tiny_flow(folder: Path) -> FlowDetokenizer:
     return FlowDetokenizer(quick(load_flow(read_pickle(flow), flow, HOST)), load_hift(read_pickle(hift), hift, HOST))
 
 
+def tiny_dit(folder: Path) -> FlowDetokenizer:
+    """From the tiny checkpoint in the layout of Step-Audio 2's `token2wav`."""
+    hift = write("dit", folder) / "hift.pt"
+    return FlowDetokenizer(quick(load_dit_flow(folder, HOST)), load_hift(read_pickle(hift), hift, HOST))
+
+
 def quick(flow: TokenFlow) -> TokenFlow:
     """With two of the solver's steps; more would do the same again."""
     flow.solve = Solver(steps=2)
@@ -128,6 +166,7 @@ MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if
     "orpheus": brief_orpheus,
     "cosyvoice2": brief_cosyvoice2,
     "csm": brief_csm,
+    "stepaudio2": brief_stepaudio2,
     **{f"pocket-{name}": partial(pocket, name) for name in POCKETS},
 }
 
@@ -180,4 +219,5 @@ DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "orpheus": lambda folder: Voice(OrpheusDetokenizer(Snac.load(write("snac", folder))), (4096,)),
     **{f"pocket-{name}": partial(pocket_voice, name) for name in POCKETS},
     "flow": lambda folder: Voice(tiny_flow(folder), (6561,)),
+    "dit": lambda folder: Voice(tiny_dit(folder), (6561,)),
 }

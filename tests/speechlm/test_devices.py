@@ -6,6 +6,7 @@ side and that no step makes the host wait. It says nothing of a GPU's kernels: s
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from tests.engine.toy import Bench
 from tests.pretend import Pretend, device, pretended
 from tests.speechlm.families import MODELS
 from tests.speechlm.test_families import RANDOM, TEXT, same, spoken
+from tests.tape import Tape
 from voxrtc.engine.sdpa_attention import SdpaAttention
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages.engine import Cancel, Ended
@@ -64,8 +66,8 @@ def said(bench: Bench) -> Bench:
     return bench
 
 
-def assert_same(model: SpeechLM, made: Bench, expected: Bench) -> None:
-    for text in TEXTS:
+def assert_same(model: SpeechLM, made: Bench, expected: Bench, texts: Collection[str] = TEXTS) -> None:
+    for text in texts:
         assert same(model, made.codes[text], expected.codes[text])
         assert made.replies[text][-1] == Ended(stream=text, reason="done", frames=len(expected.codes[text]))
         assert np.abs(spoken(made, text) - spoken(expected, text)).max() <= 2e-4
@@ -108,6 +110,19 @@ def test_by_flashinfers_interface_it_says_the_same(name: str, folder: Path, mode
         away = MODELS[name](folder, device())
         bench = Bench(slots=3, page_size=64, model=away, backend=by_flashinfer, pages=-(-away.cache.positions // 64))
         assert_same(model, said(bench), expected)
+
+
+def test_repeated_from_recordings_steps_say_the_same(name: str, folder: Path, model: SpeechLM, expected: Bench) -> None:
+    """Every operation of a decode step is played again as it was recorded, with other streams' numbers in its place."""
+    with pretended():
+        away, tape = MODELS[name](folder, device()), Tape()
+        bench = Bench(slots=3, page_size=64, model=away, backend=tape.backend, recorder=tape.record)
+        for text in ("Yes.", "Hello there."):
+            bench.speak(text, text, **TEXTS[text])
+            bench.step()
+        bench.run()
+        assert_same(model, bench, expected, ("Yes.", "Hello there."))
+    assert bench.worker.graphs and tape.played > bench.worker.graphs.count > 0
 
 
 def first_hidden(model: SpeechLM, imitation: object = None) -> Tensor:

@@ -8,6 +8,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 from tests.engine.toy import Bench
@@ -15,7 +16,7 @@ from tests.speechlm.families import MODELS, limit
 from voxrtc.engine.kv_cache import Evicted
 from voxrtc.engine.scheduler import Machine, StepPlan, StreamView, playout
 from voxrtc.messages.engine import Cancel, Chunk, Ended, Sampling
-from voxrtc.speechlm.base import Frames, InvalidRequest, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import Clip, Frames, InvalidRequest, Sampler, SpeechLM, Utterance
 
 GREEDY = {"temperature": 0.0, "repetition_penalty": 1.0, "seed": 1}  # which also chooses noise
 RANDOM = {"temperature": 0.7, "top_k": 20, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "seed": 11}
@@ -52,8 +53,19 @@ def same(model: SpeechLM, made: list[list], expected: list[list]) -> bool:
     return a.shape == b.shape and np.abs(a - b).max() <= (0 if model.codebooks else 5e-5)
 
 
-def samples(model: SpeechLM, frames: int) -> int:
-    return frames // model.detokenizer.group * model.detokenizer.samples_per_group
+def samples(model: SpeechLM, frames: list[list]) -> int:
+    """Of these frames, of which some may be silent."""
+    sounding = sum(not model.silent(torch.tensor(frame)) for frame in frames)
+    return sounding // model.detokenizer.group * model.detokenizer.samples_per_group
+
+
+def test_it_clones_what_it_says_it_clones(model: SpeechLM) -> None:
+    clip = Clip(torch.sin(torch.arange(2 * model.detokenizer.sample_rate) / 20) * 0.3, "La la la.")
+    if model.clones:
+        assert model.preprocess(Utterance("Yes.", imitation=model.clone(clip))).length
+    else:
+        with pytest.raises(InvalidRequest, match="Please choose one of"):
+            model.clone(clip)
 
 
 def test_tokens_and_sound_do_not_depend_on_company(model: SpeechLM) -> None:
@@ -72,7 +84,7 @@ def test_tokens_and_sound_do_not_depend_on_company(model: SpeechLM) -> None:
         single = alone(model, text, **sampling)
         assert same(model, together.codes[text], single.codes[text])
         assert together.replies[text][-1] == Ended(stream=text, reason="done", frames=len(single.codes[text]))
-        assert len(spoken(together, text)) == samples(model, len(together.codes[text]))
+        assert len(spoken(together, text)) == samples(model, together.codes[text])
         assert np.abs(spoken(together, text) - spoken(single, text)).max() <= 2e-4
 
 
@@ -138,7 +150,7 @@ def test_the_limit_is_of_speech_not_of_the_prompt(model: SpeechLM, groups: int, 
     for text in ("Yes.", TEXT):
         bench = alone(model, text, seed=1)
         assert len(bench.codes[text]) == frames
-        assert len(spoken(bench, text)) == samples(model, frames)
+        assert len(spoken(bench, text)) == samples(model, bench.codes[text])
 
 
 def test_a_stream_ends_with_the_frame_that_the_model_calls_its_last(model: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +165,7 @@ def test_a_stream_ends_with_the_frame_that_the_model_calls_its_last(model: Speec
     bench = alone(model, TEXT, seed=1)
     assert bench.codes[TEXT] == expected
     assert bench.replies[TEXT][-1] == Ended(stream=TEXT, reason="done", frames=10)
-    assert len(spoken(bench, TEXT)) == samples(model, 10)
+    assert len(spoken(bench, TEXT)) == samples(model, expected)
 
 
 def test_text_without_words_is_refused(model: SpeechLM) -> None:

@@ -1,7 +1,8 @@
-"""The flow: its frames are the oracle's, whatever the calls; and what a stream remembers is bounded."""
+"""Flows, CosyVoice 2's and Step-Audio 2's: frames are the oracles', whatever the calls; what a stream remembers is bounded."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from torch import Tensor
 from tests.speechlm.families import quick
 from tests.tiny import GOLDEN, noise, write
 from voxrtc.speechlm.base import HOST
+from voxrtc.speechlm.codecs.dit_files import load_dit_flow
+from voxrtc.speechlm.codecs.dit_flow import LONGEST, DiTFlow
 from voxrtc.speechlm.codecs.flow import Solver
 from voxrtc.speechlm.codecs.flow_files import load_flow
 from voxrtc.speechlm.codecs.noise import GivenNoise, SeededNoise
@@ -24,22 +27,28 @@ ALL = 1 << 20  # blocks to the left
 PROMPT, TOKENS = 30, 60  # as in the record
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write("flow", tmp_path_factory.mktemp("flow"))
+@pytest.fixture(scope="module", params=["flow", "dit"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(request.param, tmp_path_factory.mktemp("of") / request.param)
 
 
 @pytest.fixture(scope="module")
 def flow(folder: Path) -> TokenFlow:
     """With two steps, since more are only slower."""
-    return quick(load_flow(read_pickle(folder / "flow.pt"), folder / "flow.pt", HOST))
+    return quick(load(folder))
 
 
-def recorded() -> tuple[FlowPrompt, Tensor, GivenNoise]:
-    """What the oracle was given."""
+def load(folder: Path, left: int = 2) -> TokenFlow:
+    if folder.name == "dit":
+        return load_dit_flow(folder, HOST, left)
+    return load_flow(read_pickle(folder / "flow.pt"), folder / "flow.pt", HOST, left)
+
+
+def recorded() -> tuple[FlowPrompt, Tensor, Tensor]:
+    """What the oracles were given."""
     tokens, frames = torch.arange(PROMPT + TOKENS) * 1009 % 6561, 2 * (PROMPT + TOKENS)
     table, heard, speaker = noise(frames * 80 + 2 * PROMPT * 80 + 192).split([frames * 80, 2 * PROMPT * 80, 192])
-    return FlowPrompt(speaker, tokens[:PROMPT], heard.view(-1, 80)), tokens[PROMPT:], GivenNoise(table.view(-1, 80))
+    return FlowPrompt(speaker, tokens[:PROMPT], heard.view(-1, 80)), tokens[PROMPT:], table.view(-1, 80)
 
 
 def voice(tokens: int, seed: int) -> FlowPrompt:
@@ -58,10 +67,12 @@ def streamed(flow: TokenFlow, state: FlowState, tokens: Tensor, chunks: list[int
 
 @pytest.mark.parametrize("chunks", [[60], [7] * 8 + [4], [1] * 60])
 def test_its_frames_are_the_oracles(folder: Path, chunks: list[int]) -> None:
-    """Streaming, with the masks that the oracle has in one call, whose blocks see all that was before."""
-    flow = load_flow(read_pickle(folder / "flow.pt"), folder / "flow.pt", HOST, left=ALL)
-    (prompt, tokens, drawn), expected = recorded(), load_file(GOLDEN / "flow" / "golden.safetensors")["mel"]
-    frames = streamed(flow, flow.begin(prompt, drawn), tokens, chunks)
+    """Streaming; blocks see all that was before, as the oracles' do in one call with masks, or with caches that grow."""
+    (prompt, tokens, drawn), expected = recorded(), load_file(GOLDEN / folder.name / "golden.safetensors")["mel"]
+    if folder.name == "dit":  # what is said begins a block, hence behind a gap
+        drawn = torch.cat((drawn[: 2 * PROMPT], torch.zeros(-2 * PROMPT % 50, 80), drawn[2 * PROMPT :]))
+    flow = load(folder, left=ALL)
+    frames = streamed(flow, flow.begin(prompt, GivenNoise(drawn)), tokens, chunks)
     assert frames.shape == expected.shape and expected.std() > 0.5
     assert (frames - expected).norm() <= 1e-5 * expected.norm(), "1e-3 is promised"
 
@@ -89,7 +100,7 @@ def test_streams_do_not_disturb_each_other(flow: TokenFlow, streams: list[tuple[
 def test_a_primed_voice_is_shared_and_stays_as_it_is(flow: TokenFlow) -> None:
     prompt, tokens = voice(60, 1), speech(70)
     primed = flow.prime(prompt)
-    assert primed.position == 100, "the prompt's whole blocks"
+    assert primed.position == (150 if isinstance(flow, DiTFlow) else 100), "the prompt, or its whole blocks"
     first, again = (streamed(flow, primed.copy(), tokens, [30, 40]) for _ in range(2))
     assert torch.equal(first, again)
     expected = flow([tokens], [flow.begin(prompt, SeededNoise(0, 80))], [True])[0]
@@ -134,7 +145,9 @@ def test_a_call_that_fails_moves_no_state(flow: TokenFlow) -> None:
     bad[-1] = 6561
     with pytest.raises(IndexError):
         flow([tokens, bad], states, [True, True])
-    assert not any(state.ended or state.position or len(state.waiting) != 10 for state in states)
+    begun = flow.begin(voice(10, 0), SeededNoise(0, 80))
+    for state in states:
+        assert not state.ended and state.position == begun.position and len(state.waiting) == len(begun.waiting)
     expected = flow([tokens], [flow.begin(voice(10, 0), SeededNoise(0, 80))], [True])[0]
     torch.testing.assert_close(flow([tokens], states[:1], [True])[0], expected)
 
@@ -162,11 +175,44 @@ def test_noise_hangs_on_seed_and_row_alone() -> None:
     assert SeededNoise(-1, 80).rows(0, 1).isfinite().all()
 
 
-def test_what_a_file_lacks_is_told_by_name(folder: Path) -> None:
-    for name, match in (("encoder_proj.bias", "lacks"), ("decoder.estimator.final_proj.bias", "missing decoder.estimator")):
-        tensors = read_pickle(folder / "flow.pt")
-        del tensors[name]
+def test_what_a_file_lacks_is_told_by_name(folder: Path, tmp_path: Path) -> None:
+    tensors, copy = read_pickle(folder / "flow.pt"), shutil.copytree(folder, tmp_path / folder.name)
+
+    def refused(tensors: dict[str, Tensor], match: str) -> None:
+        torch.save(tensors, copy / "flow.pt")
         with pytest.raises(WeightsError, match=match):
-            load_flow(tensors, folder / "flow.pt", HOST)
-    with pytest.raises(WeightsError, match="surplus more"):
-        load_flow(read_pickle(folder / "flow.pt") | {"more": torch.zeros(1)}, folder / "flow.pt", HOST)
+            load(copy)
+
+    last = "decoder.estimator." + ("final_layer.linear.bias" if folder.name == "dit" else "final_proj.bias")
+    refused({name: tensor for name, tensor in tensors.items() if name != last}, f"missing {last}")
+    refused({name: tensor for name, tensor in tensors.items() if name != "encoder_proj.bias"}, "(lacks|missing).*encoder_proj")
+    refused(tensors | {"more": torch.zeros(1)}, "surplus more")
+    refused(tensors | {last: torch.zeros(3)}, rf"{last} is \[3\], wanted \[80\]")
+
+
+def test_a_description_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = write("dit", tmp_path / "dit")
+    whole = (folder / "flow.yaml").read_text()
+    for text, match in (
+        (whole.replace("depth: 2", ""), "not the flow of Step-Audio 2.*depth"),
+        (whole.replace("depth: 2", "depth: two"), "not the flow of Step-Audio 2"),
+        (whole.replace("up_stride: 2", "up_stride: 4"), "4 frames of a token"),
+        (whole.replace("hidden_size: 32", "hidden_size: 48"), "flow.pt does not fit"),
+        ("flow: [", "cannot be read"),
+        ("just words", "not the flow of Step-Audio 2"),
+    ):
+        (folder / "flow.yaml").write_text(text)
+        with pytest.raises(WeightsError, match=match):
+            load(folder)
+    (folder / "flow.yaml").unlink()
+    with pytest.raises(WeightsError, match=r"flow\.yaml is missing"):
+        load(folder)
+
+
+def test_of_a_long_prompt_the_end_is_heard(tmp_path: Path) -> None:
+    flow = quick(load(write("dit", tmp_path / "dit")))
+    long = voice(LONGEST + 40, 1)
+    state, expected = flow.prime(long), flow.prime(long.last(LONGEST))
+    assert state.position == 2 * LONGEST
+    tokens = speech(30)
+    assert torch.equal(streamed(flow, state, tokens, [30]), streamed(flow, expected, tokens, [30]))

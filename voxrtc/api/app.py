@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 
 from fastapi import FastAPI
 
+from voxrtc.api import (
+    cloning,
+    errors,
+    health,
+    ice,
+    live,
+    loading,
+    models,
+    queue,
+    realtime,
+    socket,
+    speech,
+    stats,
+    transcription,
+    tunnel,
+)
 from voxrtc.api import crowd as crowds
-from voxrtc.api import errors, health, ice, live, loading, models, queue, realtime, socket, speech, stats, tunnel
+from voxrtc.api.cloning import Cloning
 from voxrtc.api.feed import Feed, Source
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.public import Bounds
+from voxrtc.api.voices import Voices
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
@@ -30,11 +48,15 @@ def build_app(
 
     `keeper` loads models, where that can be done; `suggested` names the one that a person is pointed to, if any. `hosting` is
     how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
-    server is to stop.
+    server is to stop, and have `state.cloning` `keep` meanwhile.
     """
     app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
     errors.install(app)
-    for routes in (speech, models, health):
+    app.state.cloning = Cloning(engines, media, Voices(time.monotonic))
+    app.include_router(cloning.router(app.state.cloning))
+    app.include_router(speech.router(engines, app.state.cloning.reference))
+    app.include_router(transcription.router(media))
+    for routes in (models, health):
         app.include_router(routes.router(engines))
     hosting = hosting or Hosting()
     app.include_router(ice.router(hosting.relays, hosting.relayed))

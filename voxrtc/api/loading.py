@@ -7,13 +7,17 @@ from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, Field
 
 from voxrtc.api.errors import ApiError
 from voxrtc.api.origin import foreign
 from voxrtc.cards import Card
-from voxrtc.engine.fleet import Fleet, InUse, NotLoading
+from voxrtc.engine.client import EngineLost
+from voxrtc.engine.fleet import Fleet, InUse, NotLoading, OneEngine
 from voxrtc.engine.keeper import Keeper
 from voxrtc.engine.room import NoRoom
+
+MOST_REPLICAS = 256
 
 
 class Shelf:
@@ -37,7 +41,7 @@ class Shelf:
         name = card.info.name
         progress = msgspec.to_builtins(self.engines.states()[name])
         return {
-            **msgspec.to_builtins(card.info),
+            **msgspec.to_builtins(next((info for info in self.engines.known if info.name == name), card.info)),
             "default": name == self.engines.default,
             "suggested": name == self._suggested(),
             "here": not card.missing(),
@@ -95,7 +99,25 @@ def router(shelf: Shelf) -> APIRouter:
             raise ApiError(409, "model_in_use", str(used), "name") from used
         return shelf.show(card)
 
+    @routes.post("/{name}/replicas", status_code=202, dependencies=[Depends(of_our_own_page)])
+    async def resize(name: str, wish: Wish) -> dict[str, Any]:
+        card = shelf.find(name)
+        _refuse_in_public(shelf)
+        try:
+            await shelf.engines.resize(name, wish.count)
+        except OneEngine as single:
+            raise ApiError(409, "one_engine", str(single), "name") from single
+        except (EngineLost, TimeoutError) as lost:
+            raise ApiError(409, "model_not_ready", f"“{name}” is not ready. Load it first.", "name") from lost
+        return shelf.show(card)
+
     return routes
+
+
+class Wish(BaseModel):
+    """How many replicas of a model there are to be."""
+
+    count: int = Field(ge=1, le=MOST_REPLICAS)
 
 
 def _refuse_in_public(shelf: Shelf) -> None:

@@ -9,13 +9,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from voxrtc.api import errors
 from voxrtc.api.address import address_of
+from voxrtc.api.cloning import PATH as VOICES
 from voxrtc.api.errors import ApiError
 from voxrtc.api.guests import household
 from voxrtc.api.host import Host
 from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, bounded
+from voxrtc.api.transcription import PATH as TRANSCRIPTIONS
 
 OPEN = 48  # requests and WebSockets of one address at a time: some pages of a few people
-SPEECH = "/v1/audio/speech"
+COUNTED = {("POST", path) for path in ("/v1/audio/speech", VOICES, TRANSCRIPTIONS)}
 
 
 class Bounds:
@@ -47,7 +49,7 @@ class Bounds:
 
     async def _http(self, address: str, scope: Scope, receive: Receive, send: Send) -> None:
         body = bounded(receive, MAX_BODY + MAX_RECORDING)
-        if (scope["method"], scope["path"]) != ("POST", SPEECH):
+        if (scope["method"], scope["path"]) not in COUNTED:
             return await self._app(scope, body, send)
         leave = self._host.listen(address)
         try:

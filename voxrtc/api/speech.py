@@ -10,22 +10,25 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, closing
-from typing import Literal
+from contextlib import ExitStack, aclosing, closing
+from typing import Any, Literal
 
 import anyio
 from fastapi import APIRouter
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from voxrtc.api import errors
+from voxrtc.api.asked import InputAudio, conversation, heard, read_input
 from voxrtc.api.encoders import ENCODERS, Encoder
-from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, LimitedRoute
+from voxrtc.api.forms import RecordingRoute
 from voxrtc.api.recording import read_recording
+from voxrtc.chat.choice import is_recorded
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages.engine import Chunk, Generate, Playout, Queued
+from voxrtc.messages.conversation import Wrote
+from voxrtc.messages.engine import Chunk, Generate, Playout, Queued, Reference
 
 MAX_INPUT = 10_000  # characters: about twelve minutes of speech
 
@@ -36,21 +39,19 @@ log = logging.getLogger(__name__)
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder")
 
 
-class SpeechRoute(LimitedRoute):
-    """A body may bring a recording."""
-
-    limit = MAX_BODY + MAX_RECORDING
-
-
 class SpeechRequest(BaseModel):
     """OpenAI's fields. No model named: the default one. `instructions` are taken and have no effect yet.
 
     Two more, as vLLM-Omni names them: `ref_audio` is a recording of the voice to speak with, a sound file in base64 or as a
     `data:` URL, and `ref_text` what is said in it.
+
+    A model that hears is asked `input`, and answers. It may be asked in sound: `input_audio`, as in OpenAI's chat completions,
+    alone or ahead of a text; `instructions` say how to answer.
     """
 
     model: str = Field("", max_length=200)
-    input: str = Field(max_length=MAX_INPUT)
+    input_audio: InputAudio | None = None
+    input: str = Field("", max_length=MAX_INPUT, validate_default=True)
     voice: str = Field("default", max_length=200)
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
     speed: float = 1.0
@@ -59,10 +60,16 @@ class SpeechRequest(BaseModel):
     ref_audio: str | None = None
     ref_text: str = Field("", max_length=MAX_REF_TEXT)
 
+    @field_validator("voice", mode="before")
+    @classmethod
+    def _named(cls, voice: Any) -> Any:
+        """OpenAI names a voice of one's own by an object."""
+        return voice["id"] if isinstance(voice, dict) and voice.keys() == {"id"} else voice
+
     @field_validator("input")
     @classmethod
-    def _speakable(cls, text: str) -> str:
-        if not text.strip():
+    def _speakable(cls, text: str, others: ValidationInfo) -> str:
+        if not text.strip() and not others.data.get("input_audio"):
             raise ValueError("There is no text to speak.")
         return text
 
@@ -74,25 +81,35 @@ class SpeechRequest(BaseModel):
         return speed
 
 
-def router(engines: Fleet) -> APIRouter:
-    """The route over the engines."""
-    routes = APIRouter(tags=["speech"], route_class=SpeechRoute)
+def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
+    """The route over the engines. `recorded` is a voice of somebody's own, by its id; it raises `ApiError`."""
+    routes = APIRouter(tags=["speech"], route_class=RecordingRoute)
 
     @routes.post("/v1/audio/speech", response_class=StreamingResponse)
     async def speak(request: SpeechRequest) -> Speech:
         reference = None
         if request.ref_audio is not None:
             reference = await asyncio.to_thread(read_recording, request.ref_audio, request.ref_text)
+        elif is_recorded(request.voice):
+            reference = recorded(request.voice)
+        stream, hears = f"http_{uuid.uuid4().hex}", engines.hears(request.model)
+        if request.input_audio and not hears and engines.known:
+            message = "`input_audio`: This model reads text out and cannot hear. Please choose a speech-to-speech model."
+            raise errors.ApiError(400, "cannot_hear", message, "input_audio")
+        said = await read_input(request.input_audio, stream) if request.input_audio else None
         generate = Generate(
-            stream=f"http_{uuid.uuid4().hex}",
+            stream=stream,
             text=request.input,
             accepted=time.monotonic(),
             model=request.model,
             voice=request.voice,
             reference=reference,
+            conversation=conversation(request.instructions, said, request.input) if hears else (),
         )
         kind = ENCODERS[request.response_format]
-        parts = sound(engines, generate, kind)
+        parts: AsyncGenerator[Queued | Wrote | bytes] = sound(engines, generate, kind)
+        if said:
+            parts = heard(engines, request.model, said, parts)
         if request.stream_format == "sse":
             return Speech(generate.stream, events(parts), "text/event-stream")
         return Speech(generate.stream, silently(parts), kind.media_type)
@@ -100,49 +117,60 @@ def router(engines: Fleet) -> APIRouter:
     return routes
 
 
-async def sound(engines: Fleet, request: Generate, kind: type[Encoder]) -> AsyncGenerator[Queued | bytes]:
+async def sound(engines: Fleet, request: Generate, kind: type[Encoder]) -> AsyncGenerator[Queued | Wrote | bytes]:
     """The stream in one format; each part is asked for when the listener has taken the one before.
 
     That also makes this listener's playout clock: it is taken to play from the first part on, at the speed of sound, what
     it has got. What it has not taken holds the stream back instead of filling memory. If the stream has to wait, its places
-    in the queue come before the sound. Raises `StreamFailed`.
+    in the queue come before the sound; words that the model writes itself come between. Raises `StreamFailed`.
     """
+    encoder: Encoder | None = None
+    head, taken, began = b"", 0.0, 0.0
     async with aclosing(engines.generate(request)) as replies:
-        while isinstance(chunk := await anext(replies, None), Queued):
-            yield chunk
-        if chunk is None:
-            raise StreamFailed("engine_error", "The engine made no sound of this text.")
-        with closing(kind(chunk.sample_rate)) as encoder:
-            head, taken, began = encoder.header(), 0.0, time.monotonic()
-            while isinstance(chunk, Chunk):
-                yield head + await _work(encoder, encoder.encode, chunk.pcm)
-                head, taken = b"", taken + _seconds(chunk)
+        with ExitStack() as closing_encoder:
+            async for reply in replies:
+                if not isinstance(reply, Chunk):
+                    yield reply
+                    continue
+                if encoder is None:
+                    encoder = closing_encoder.enter_context(closing(kind(reply.sample_rate)))
+                    head, began = encoder.header(), time.monotonic()
+                yield head + await _work(encoder, encoder.encode, reply.pcm)
+                head, taken = b"", taken + _seconds(reply)
                 now = time.monotonic()
                 played = min(taken, now - began)
                 engines.report(Playout(stream=request.stream, played=played, at=now, running=True, taken=taken))
-                chunk = await anext(replies, None)
+            if encoder is None:
+                raise StreamFailed("engine_error", "The engine made no sound of this text.")
             yield await _work(encoder, encoder.finish)
 
 
-async def silently(parts: AsyncGenerator[Queued | bytes]) -> AsyncGenerator[bytes]:
-    """The sound alone: a plain answer has no place to tell of waiting, and keeps its status for what comes of it."""
+async def silently(parts: AsyncGenerator[Queued | Wrote | bytes]) -> AsyncGenerator[bytes]:
+    """The sound alone: a plain answer has no place to tell of waiting and words, and keeps its status for what comes of it."""
     async with aclosing(parts):
         async for part in parts:
             if isinstance(part, bytes):
                 yield part
 
 
-async def events(parts: AsyncGenerator[Queued | bytes]) -> AsyncGenerator[bytes]:
+async def events(parts: AsyncGenerator[Queued | Wrote | bytes]) -> AsyncGenerator[bytes]:
     """The same bytes as server-sent events: `speech.audio.delta` with base64, and `speech.audio.done` at the end.
 
-    Before them `voxrtc.queue`, while the stream waits for its turn.
+    Before them `voxrtc.queue`, while the stream waits for its turn. The words of a model that answers by itself are
+    `transcript.text.delta` and, all of them, `transcript.text.done`.
     """
+    words = ""
     async with aclosing(parts):
         async for part in parts:
             if isinstance(part, Queued):
                 yield _event({"type": "voxrtc.queue", "position": part.position, "wait_ms": round(1000 * part.wait)})
+            elif isinstance(part, Wrote):
+                words += part.text
+                yield _event({"type": "transcript.text.delta", "delta": part.text})
             elif part:
                 yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
+    if words:
+        yield _event({"type": "transcript.text.done", "text": words})
     yield _event({"type": "speech.audio.done"})
 
 

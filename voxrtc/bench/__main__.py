@@ -17,6 +17,7 @@ COMMANDS = [
     "models",
     "peers",
     "rtc",
+    "scale",
     "simulate",
     "soak",
     "turns",

@@ -20,6 +20,7 @@ class Usage:
     rss: float  # MB
     others: float  # CPU seconds of everything on the machine but this process and the bench
     overhead: float | None  # share of its busy time so far that the engine's thread spent outside the model
+    recorded: float | None = None  # share of its steps so far that CUDA graphs repeated
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Figures:
     cpu_per_audio_second: float
     rss_mb: float
     overhead: float | None  # see `Usage`; a baseline does not say
+    recorded: float | None  # see `Usage`
     others_cpu: float  # cores that something else kept busy: figures are worth little where this is not about 0
 
     def report(self) -> dict[str, float | None]:
@@ -82,6 +84,7 @@ def figures(rate: float, hearings: Sequence[Hearing], seconds: float, before: Us
         cpu_per_audio_second=(after.cpu - before.cpu) / max(sound, 1e-9),
         rss_mb=after.rss,
         overhead=after.overhead,
+        recorded=after.recorded,
         others_cpu=(after.others - before.others) / seconds,
     )
 
@@ -109,6 +112,7 @@ COLUMNS = (
     ("CPU/audio", "cpu_per_audio_second", "{:.3f}", 1),
     ("RSS MB", "rss_mb", "{:.0f}", 1),
     ("overhead %", "overhead", "{:.1f}", 100),
+    ("graphs %", "recorded", "{:.0f}", 100),
     ("others", "others_cpu", "{:.2f}", 1),
 )  # heading, field, format, factor
 

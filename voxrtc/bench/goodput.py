@@ -122,7 +122,10 @@ async def compare(options: argparse.Namespace) -> dict[str, dict[str, Result]]:
     results: dict[str, dict[str, Result]] = {"policies": {}, "baselines": {}}
     for kind, names in (("policies", options.policy), ("baselines", options.baseline)):
         for name in names:
-            variants = _sized(policy(name), options.chunks) if kind == "policies" else baseline(name)
+            if kind == "policies":
+                variants = _sized(policy(name, options.model, options.random_weights), options.chunks)
+            else:
+                variants = baseline(name)
             if options.rate:
                 results[kind][name] = await at_rate(variants, options.rate, plan)
             else:
@@ -152,6 +155,8 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m voxrtc.bench goodput", description=__doc__)
     parser.add_argument("--policy", choices=(*POLICIES, "none"), action="append", help="default: playout, fifo, two_phase")
     parser.add_argument("--baseline", choices=(*BASELINES, "none"), action="append", help="all by default")
+    parser.add_argument("--model", default="lark", help="of which the baselines can do Lark only, so give `--baseline none`")
+    parser.add_argument("--random-weights", action="store_true", help="a model at its full size (see `random_engine.MODELS`)")
     parser.add_argument("--chunks", type=int, nargs=2, metavar=("FIRST", "LATER"), help="frames, where they are fixed")
     parser.add_argument("--seconds", type=float, default=40, help="of arrivals a run")
     parser.add_argument("--start", type=float, help="streams a second near which the policies' goodput is expected")

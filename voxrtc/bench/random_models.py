@@ -11,6 +11,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from torch import Tensor, nn
 
+from voxrtc.speechlm.base import HOST
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac, SnacConfig
 from voxrtc.speechlm.csm.config import csm_config
@@ -62,32 +63,32 @@ def pocket(name: str, folder: Path) -> Pocket:
     return model
 
 
-def csm(dtype: torch.dtype) -> Csm:
+def csm(dtype: torch.dtype, device: torch.device = HOST) -> Csm:
     """CSM-1B with random weights, and words for tokens."""
     config = csm_config(CSM_1B)
     with torch.device("meta"):
         network = CsmNetwork(config)
-    _fill(network, dtype)
+    _fill(network, dtype, device)
     network.pack()
-    codec = MimiTokens(config.codec).requires_grad_(False)
+    codec = MimiTokens(config.codec).to(device).requires_grad_(False)
     codec.quantizer.entries.normal_(std=0.1)
     codec.pack()
     return Csm(network, CsmWriter(_words({BEGIN: 0, END: 1, "?": 2}), config.books), codec, ["0"])
 
 
-def orpheus(dtype: torch.dtype) -> Orpheus:
+def orpheus(dtype: torch.dtype, device: torch.device = HOST) -> Orpheus:
     """Orpheus-3B with random weights, and words for tokens."""
     with torch.device("meta"):
         network = OrpheusNetwork(ORPHEUS_3B, SPOKEN.stop)
     network.head = nn.Linear(ORPHEUS_3B.dim, len(SPOKEN), bias=False, device="meta")
-    _fill(network, dtype)
+    _fill(network, dtype, device)
     network.pack()
-    return Orpheus(network, _words({"?": 0}), OrpheusDetokenizer(Snac(SNAC_24KHZ).ready()), ["tara"])
+    return Orpheus(network, _words({"?": 0}), OrpheusDetokenizer(Snac(SNAC_24KHZ).to(device).ready()), ["tara"])
 
 
-def _fill(network: nn.Module, dtype: torch.dtype) -> None:
+def _fill(network: nn.Module, dtype: torch.dtype, device: torch.device = HOST) -> None:
     """Give a network that was laid out on device "meta" its weights."""
-    weights = {name: _random(tensor.shape, dtype) for name, tensor in network.state_dict().items()}
+    weights = {name: _random(tensor.shape, dtype).to(device) for name, tensor in network.state_dict().items()}
     network.load_state_dict(weights, assign=True)
     network.requires_grad_(False)
 

@@ -150,9 +150,30 @@ class Simulation:
         self._codec: tuple[float, list[tuple[_Stream, int]]] | None = None
         self._now = 0.0
 
+    @property
+    def live(self) -> int:
+        """Streams that are here, or are to come."""
+        return len(self._live) + len(self._arrivals)
+
+    def submit(self, at: float, frames: int) -> None:
+        """One more arrival, later than all before."""
+        self._arrivals.append((at, frames))
+
     def run(self, horizon: float = math.inf) -> Outcome:
         """Until every stream is over, or past `horizon` with some unserved."""
-        while (self._arrivals or self._live) and self._now < horizon:
+        self.advance(horizon)
+        done = self._over
+        return Outcome(
+            [s.first - s.arrived for s in done if s.first is not None],
+            sum(not s.stalls for s in done) / max(1, len(done)),
+            [x for s in done for x in s.stalls],
+            len(done),
+            self.live,
+        )
+
+    def advance(self, until: float) -> None:
+        """As `run`, and stop at the first event after `until`."""
+        while self.live and self._now < until:
             self._arrive()
             self._finish_codec()
             views = [stream.view(self._now) for stream in self._live.values()]
@@ -166,15 +187,6 @@ class Simulation:
                 self._step(parts)
             elif not plan.admit:
                 self._sleep()
-        waiting = len(self._live) + len(self._arrivals)
-        done = self._over
-        return Outcome(
-            [s.first - s.arrived for s in done if s.first is not None],
-            sum(not s.stalls for s in done) / max(1, len(done)),
-            [x for s in done for x in s.stalls],
-            len(done),
-            waiting,
-        )
 
     def _arrive(self) -> None:
         while self._arrivals and self._arrivals[0][0] <= self._now:

@@ -21,8 +21,9 @@ from voxrtc.settings import Settings
 from voxrtc.supervisor import Child, Supervisor
 
 ENGINE = "voxrtc.engine.process"
+RANDOM = "voxrtc.bench.random_engine"
 FIXED = ((4, 4), (4, 8), (8, 8), (8, 16), (16, 16))  # frames of a first and a later chunk, tried where they are fixed
-LOADING = 90.0  # seconds
+LOADING = 300.0  # seconds
 WARM_UP = ("Yes.", "This is a sentence to warm up with.", "Good luck!", "And here is another one, a little longer.")
 
 
@@ -46,10 +47,11 @@ def _settings(**changed: object) -> Settings:
     return Settings(log_level="WARNING", **changed)  # type: ignore[arg-type]
 
 
-def policy(name: str) -> list[System]:
+def policy(name: str, model: str = "lark", random_weights: bool = False) -> list[System]:
     """Our engine under a policy, once for each size of chunks that is to be tried."""
-    sizes = FIXED if name in ("fifo", "two_phase") else ((0, 0),)
-    return [System(name, 8.0, _settings(policy=name, first_chunk=first, chunk=chunk)) for first, chunk in sizes]
+    sizes, module = FIXED if name in ("fifo", "two_phase") else ((0, 0),), RANDOM if random_weights else ENGINE
+    every = [_settings(model=model, policy=name, first_chunk=first, chunk=chunk) for first, chunk in sizes]
+    return [System(name, 8.0, settings, module) for settings in every]
 
 
 def baseline(name: str) -> list[System]:
@@ -79,7 +81,10 @@ class Server:
         busy = (user + nice + system + sum(more)) / program.TICKS
         others = busy - cpu - time.process_time()
         stats = await self.client.stats()
-        return Usage(cpu, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, others, stats.overhead if stats.steps else None)
+        memory = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        if not stats.steps:
+            return Usage(cpu, memory, others, None)
+        return Usage(cpu, memory, others, stats.overhead, stats.recorded / stats.steps)
 
     async def measure(self, rate: float, requests: Sequence[Request], give_up: GiveUp = never) -> Figures:
         """One run, after a short warm-up."""

@@ -27,9 +27,7 @@ def answer(
     """The answer to the session's conversation, or to the items that are `given` instead. Words of the assistant at the end of
     these are put out as they are, and so is what the user typed, where nobody can reply. `runs`: the voice takes running text.
     `marks` learn when a reply begins. Raises `EventError`."""
-    conversation = (
-        session if given is None else Conversation(_given(number, item, session) for number, item in enumerate(given))
-    )
+    conversation = conversation_of(given, session)
     if given is not None and (words := conversation.given):
         return _once(words)
     if replier:
@@ -37,6 +35,11 @@ def answer(
     if not (asked := conversation.asked):
         raise EventError("nothing_to_say", "There is no user message to speak: create an item with input_text.")
     return _once(asked)
+
+
+def conversation_of(given: list[events.Item] | None, session: Conversation) -> Conversation:
+    """What is to be answered: the session's conversation, or the items that are given instead. Raises `EventError`."""
+    return session if given is None else Conversation(_given(number, item, session) for number, item in enumerate(given))
 
 
 def _given(number: int, wish: events.Item, session: Conversation) -> items.Item:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from voxrtc.chat.events import EventError
 from voxrtc.chat.items import FunctionCall, FunctionOutput, Item, Message, Spoken, heard
@@ -21,6 +21,9 @@ class Conversation:
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
 
     def add(self, item: Item, after: str | None = None) -> str | None:
         """Put an item after another (None: at the end, "root": first). Returns the id before it. Raises `EventError`."""
@@ -74,9 +77,9 @@ class Conversation:
                 for part in heard(item):
                     part.tell(transcript)
 
-    async def settled(self) -> None:
-        """Wait until no transcript is to come."""
-        for part in [part for item in self._items for part in heard(item)]:
+    async def settled(self, needless: Callable[[str], bool] = lambda id: False) -> None:
+        """Wait until no transcript is to come, but of items of which it is needless."""
+        for part in [part for item in self._items if not needless(item.id) for part in heard(item)]:
             await part.known.wait()
 
     @property

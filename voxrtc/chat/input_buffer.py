@@ -31,6 +31,9 @@ class Listener(Protocol):
     def committed(self, id: str) -> None:
         """A turn is over: it becomes the conversation's last item."""
 
+    def finished(self, id: str) -> None:
+        """All sound of a committed turn is where it is to be heard. Its words come later."""
+
     def hold(self) -> bool:
         """The person may be about to interrupt: be silent for now. False when there is nothing to silence."""
 
@@ -235,6 +238,7 @@ class InputBuffer:
         self._listener.committed(turn.id)
         turn.commit()
         self._transcriber.finish(turn.id, self._speech)
+        self._listener.finished(turn.id)
 
 
 def _ms(seconds: float) -> int:

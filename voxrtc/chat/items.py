@@ -63,12 +63,18 @@ class Spoken:
     voiced: Voiced
     played: float | None = None
     truncated: float | None = None
+    model: str = ""  # which chose words and sound itself, and can be given back its `frames`
+    frames: bytearray = field(default_factory=bytearray)
+
+    @property
+    def end(self) -> float | None:
+        """Where it was cut off."""
+        return self.played if self.truncated is None else self.truncated
 
     @property
     def words(self) -> str:
         """Those that were heard, or still will be."""
-        end = self.played if self.truncated is None else self.truncated
-        return self.voiced.text if end is None else self.voiced.heard(end)
+        return self.voiced.text if self.end is None else self.voiced.heard(self.end)
 
     def wire(self, role: Role) -> dict[str, Any]:
         return {"type": "output_audio", "transcript": self.words}

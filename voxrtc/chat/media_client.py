@@ -9,19 +9,24 @@ from collections.abc import Callable
 from typing import Any
 
 from voxrtc.engine.transport import Connection
+from voxrtc.messages.engine import Reference
 from voxrtc.messages.media import (
     Answer,
     ClientEvent,
     ClientPacket,
     Closed,
     Dig,
+    DropVoice,
     GetMediaStats,
+    GetVoices,
     HangUp,
     HungUp,
+    KeepVoice,
     Lost,
     MediaReply,
     MediaRequest,
     MediaStats,
+    Noted,
     Offer,
     Open,
     Opened,
@@ -32,6 +37,9 @@ from voxrtc.messages.media import (
     Taken,
     Tell,
     Told,
+    Transcribe,
+    Transcribed,
+    VoicesUsed,
 )
 
 STOPPED = "The media process stopped; it is being restarted. Please try again in a few seconds."
@@ -50,11 +58,13 @@ class CallRefused(Exception):
 class MediaClient:
     """Offers in, answers out. Make and use it on one running event loop; it finds a restarted process by itself.
 
-    `over` is told each call that has ended, and None when the media process is gone and all of them with it.
+    `over` is told each call that has ended, and None when the media process is gone and all of them with it; `found` is
+    called whenever one is there.
     """
 
     def __init__(self, address: str, over: Callable[[str | None], None] = lambda call: None) -> None:
         self.over = over
+        self.found: Callable[[], None] = lambda: None
         self._connected = asyncio.Event()
         # By question; two may hang the same call up at once, and the first answer is for both.
         self._open: defaultdict[str, list[asyncio.Future[MediaReply]]] = defaultdict(list)
@@ -110,6 +120,28 @@ class MediaClient:
         assert isinstance(reply, MediaStats)
         return reply
 
+    async def keep_voice(self, voice: str, reference: Reference) -> None:
+        """Sessions may choose the recording's voice, by its id. Raises `CallRefused` when the media process is gone."""
+        await self._ask(KeepVoice(call=voice, reference=reference))
+
+    async def drop_voice(self, voice: str) -> None:
+        """No session has it any longer. Raises `CallRefused` when the media process is gone."""
+        await self._ask(DropVoice(call=voice))
+
+    async def voices_used(self) -> list[str]:
+        """The ids of those that sessions have chosen. Raises `CallRefused` when the media process is gone."""
+        reply = await self._ask(GetVoices(call=f"voices_{next(self._numbers)}"))
+        assert isinstance(reply, VoicesUsed)
+        return reply.voices
+
+    async def transcribe(self, pcm: bytes) -> str:
+        """The words of a recording (PCM16, 16 kHz). Raises `CallRefused`, also when it could not be heard."""
+        reply = await self._ask(Transcribe(call=f"words_{next(self._numbers)}", pcm=pcm), within=SAY_WITHIN)
+        assert isinstance(reply, Transcribed)
+        if reply.code:
+            raise CallRefused(503, reply.code, reply.message)
+        return reply.text
+
     async def ready(self) -> None:
         """Wait until the media process takes requests."""
         await self._connected.wait()
@@ -162,6 +194,7 @@ class MediaClient:
     def _changed(self, connected: bool) -> None:
         if connected:
             self._connected.set()
+            self.found()
         else:
             self._connected.clear()
             self._lose()
@@ -193,6 +226,9 @@ _QUESTIONS = {
     **dict.fromkeys((Tell, Told), "tell"),
     **dict.fromkeys((HangUp, HungUp), "hang up"),
     **dict.fromkeys((GetMediaStats, MediaStats), "stats"),
+    **dict.fromkeys((KeepVoice, DropVoice, Noted), "voice"),
+    **dict.fromkeys((GetVoices, VoicesUsed), "voices"),
+    **dict.fromkeys((Transcribe, Transcribed), "words"),
 }
 
 

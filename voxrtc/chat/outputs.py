@@ -30,13 +30,22 @@ class Outputs:
 
     def say(self, delta: str) -> None:
         """The message goes on: words that begin to be spoken, or text."""
-        message = self._message or self._begin()
+        message = self.begin()
         if self.modality == "text":
             text = message.content[0]
             assert isinstance(text, Text)
             text.text += delta
         kind = "output_text" if self.modality == "text" else "output_audio_transcript"
         self._tell(f"response.{kind}.delta", **self.place, delta=delta)
+
+    def begin(self) -> Message:
+        """There is a message, though it may be without a word yet."""
+        return self._message or self._begin()
+
+    def keep(self, model: str, frames: bytes) -> None:
+        """What a model made of its message, for its next answers."""
+        self._spoken.model = model
+        self._spoken.frames += frames
 
     def call(self, call: ToolCall) -> None:
         """What comes after the message, if there is one."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from voxrtc.chat.clauses import Clauses
+from voxrtc.messages.conversation import ConversationTurn
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -65,7 +66,13 @@ class Delta(msgspec.Struct, frozen=True):
     text: str
 
 
-Part = str | Delta | ToolCall  # of an answer: words that are spoken together, or bits of them
+class Own(msgspec.Struct, frozen=True):
+    """All of an answer, in words and sound, is the model's own: to this conversation."""
+
+    turns: tuple[ConversationTurn, ...]
+
+
+Part = str | Delta | ToolCall | Own  # of an answer: words that are spoken together, or bits of them
 
 
 class ReplyFailed(Exception):

@@ -14,11 +14,12 @@ import msgspec
 from voxrtc.chat import events
 from voxrtc.chat.events import EventError
 from voxrtc.chat.outputs import Outputs
-from voxrtc.chat.reply import Delta, Part, ReplyCut, ReplyFailed, ToolCall
+from voxrtc.chat.reply import Delta, Own, Part, ReplyCut, ReplyFailed, ToolCall
 from voxrtc.chat.sent_track import AnyTrack, AnyUtterance
 from voxrtc.chat.stages import Marks
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
+from voxrtc.messages.conversation import ConversationTurn, Wrote
 from voxrtc.messages.engine import Chunk, Generate, Playout, Queued, Timing
 from voxrtc.rtc.playout import Clock
 
@@ -42,7 +43,7 @@ class Response:
         outputs: Outputs,
         metadata: dict[str, str] | None,
     ) -> None:
-        self.id, self.model = request.stream, request.model
+        self.id, self.model, self.voice = request.stream, request.model, request.voice
         self.timing: Timing | None = None
         self.outputs = outputs
         self._send, self._request, self._parts, self._metadata = send, request, parts, metadata
@@ -107,6 +108,8 @@ class Response:
                         break
                     case ToolCall() as call:
                         self.outputs.call(call)
+                    case Own(turns=turns):
+                        await self._say(self._all(turns), engines, track)
                     case words if self.outputs.modality == "text":
                         self.outputs.say(words)
                     case words:
@@ -158,13 +161,23 @@ class Response:
             final=final,
         )
 
+    def _all(self, turns: tuple[ConversationTurn, ...]) -> Generate:
+        """The request for an answer that is one piece, whose words the model tells itself."""
+        self._stream = self.id
+        return msgspec.structs.replace(self._request, conversation=turns, accepted=time.monotonic())
+
     async def _say(self, request: Generate, engines: Fleet, track: AnyTrack) -> None:
         async with aclosing(engines.generate(request)) as replies:
             async for reply in replies:
                 if isinstance(reply, Queued):
                     self._tell_place(reply)
                     continue
+                if isinstance(reply, Wrote):
+                    self.outputs.voiced.say(reply.text)
+                    self.outputs.say(reply.text)
+                    continue
                 if self._utterance is None:
+                    self.outputs.begin()
                     self.timing = reply.timing
                     self._utterance = await track.begin(self.id)
                 self._learn(reply)
@@ -176,6 +189,7 @@ class Response:
     def _learn(self, chunk: Chunk) -> None:
         """Of a sound, and when words are spoken."""
         voiced, (seconds, characters) = self.outputs.voiced, self._before
+        self.outputs.keep(self.model, chunk.frames)
         voiced.add(len(chunk.pcm) / 2 / chunk.sample_rate)
         for each in chunk.spoken:
             voiced.spoken(seconds + each.begin, seconds + each.end, characters + each.characters)
@@ -220,6 +234,7 @@ class Response:
         over, self._over = self._over, None
         if not self.sounds:
             self.outputs.cut(0.0)
+        self._request = msgspec.structs.replace(self._request, reference=None)  # no recording is kept beyond its use
         self.outputs.conclude("completed" if status == "completed" else "incomplete")
         self._send(events.event("response.done", response=self._body(status, details)))
         over(self)

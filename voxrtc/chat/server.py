@@ -10,6 +10,7 @@ from functools import partial
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import Choice, choose
+from voxrtc.chat.dictation import write_down
 from voxrtc.chat.echo import EchoGuard, guarded
 from voxrtc.chat.events import EventError
 from voxrtc.chat.manner import Manner
@@ -22,19 +23,24 @@ from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
+from voxrtc.messages.engine import Reference
 from voxrtc.messages.media import (
     Answer,
     ClientEvent,
     ClientPacket,
     Closed,
     Dig,
+    DropVoice,
     GetMediaStats,
+    GetVoices,
     HangUp,
     HungUp,
+    KeepVoice,
     Lost,
     MediaReply,
     MediaRequest,
     MediaStats,
+    Noted,
     Offer,
     Open,
     Opened,
@@ -46,6 +52,8 @@ from voxrtc.messages.media import (
     Taken,
     Tell,
     Told,
+    Transcribe,
+    VoicesUsed,
 )
 from voxrtc.rtc import ice
 from voxrtc.rtc.offer import BadOffer
@@ -71,6 +79,7 @@ class MediaServer:
         self._talks: dict[str, Talk | Socket] = {}  # by call; a talk may have had several
         self._tunnels: dict[str, Tunnel] = {}  # by call
         self._tell: dict[str, Callable[[MediaReply], None]] = {}  # who began it, by its first call
+        self._recordings: dict[str, Reference] = {}  # by the voice's id
         self._tally = Tally()
         self._calls = 0
         self._underruns = 0  # of talks that are over
@@ -100,6 +109,17 @@ class MediaServer:
                 return HungUp(call=request.call, known=talk is not None)
             case GetMediaStats():
                 return self._stats(request.call)
+            case KeepVoice():
+                self._recordings[request.call] = request.reference
+                return Noted(call=request.call)
+            case DropVoice():
+                self._drop_voice(request.call)
+                return Noted(call=request.call)
+            case GetVoices():
+                used = {talk.session.voice for talk in self._all} & self._recordings.keys()
+                return VoicesUsed(call=request.call, voices=sorted(used))
+            case Transcribe():
+                return await write_down(self._transcriber, request)
 
     async def close(self) -> None:
         """Hang up every call."""
@@ -122,6 +142,12 @@ class MediaServer:
             networks=[talk.session.network for talk in connected if talk.session.network],
             talking=sorted({talk.session.model for talk in self._all if not talk.session.background}),
         )
+
+    def _drop_voice(self, voice: str) -> None:
+        if reference := self._recordings.pop(voice, None):
+            for talk in self._all:
+                talk.session.lose_voice(voice)
+            self._engines.forget_voice(reference.digest)  # here, too: behind what these sessions asked for
 
     async def _say(self, event: ClientEvent) -> bool:
         if tunnel := self._tunnels.get(event.call):
@@ -152,7 +178,7 @@ class MediaServer:
             wanted = events.settings(request.session)
             async with asyncio.timeout(MODEL_WITHIN):
                 await self._engines.until_known()
-            choice = choose(self._engines.known, wanted.model, wanted.voice)
+            choice = choose(self._engines.known, wanted.model, wanted.voice, recorded=self._recordings)
             if not self._place(wanted.voxrtc.background):  # asked last, so that nothing is awaited before the place is taken
                 message = f"All {self._limit} places are taken. Please try again in a minute."
                 return refused(503, "too_many_calls", message)
@@ -228,7 +254,7 @@ class MediaServer:
         background = wanted.voxrtc.background
         tally = Tally() if background else self._tally  # what nobody hears is no example
         parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, tally)
-        return Session(*parts, background=background)
+        return Session(*parts, self._recordings, background=background)
 
     def _over(self, talk: Talk | Socket) -> None:
         self._underruns += talk.track.underruns

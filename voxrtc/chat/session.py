@@ -1,28 +1,31 @@
 """One Realtime session: OpenAI's events in and out, sound on the line's track.
 
-A response answers the conversation, where there is somebody to answer (`Replier`). Otherwise it speaks the user's last message
-itself, if it was typed; what the person says is then transcribed and no more.
+A response answers the conversation, where there is somebody to answer: the model itself, if it hears, else a `Replier`.
+Otherwise it speaks the user's last message itself, if it was typed; what the person says is then transcribed and no more.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events, items
-from voxrtc.chat.answer import answer
+from voxrtc.chat.answer import Parts, answer
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.conversation import Conversation
+from voxrtc.chat.ear import Ear
 from voxrtc.chat.events import EventError
 from voxrtc.chat.formats import Blocks, blocks_of, decode, describe
 from voxrtc.chat.input_buffer import InputBuffer
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
+from voxrtc.chat.own_answer import own_answer
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.response import Response
 from voxrtc.chat.session_settings import Format, SessionSettings
@@ -31,7 +34,7 @@ from voxrtc.chat.stages import Marks, Turn
 from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages.engine import Generate
+from voxrtc.messages.engine import Generate, Reference
 from voxrtc.messages.media import Network
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
@@ -57,18 +60,21 @@ class Session:
         replier: Replier | None,
         manner: Manner,
         tally: Tally,
+        recordings: Mapping[str, Reference],  # by the ids of the voices in them
         background: bool = False,
     ) -> None:
         self._engines, self._choice = engines, choice
         self._replier, self._manner, self.background = replier, manner, background
-        self._input = InputBuffer(self, transcriber, detect, turns)
+        self._id = events.new_id("sess")
+        self._recordings = recordings
+        self._ear = Ear(transcriber, engines, lambda: self.model, self._id)
+        self._input = InputBuffer(self, self._ear, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
         self._conversation = Conversation()
         self._appended = Blocks(Format())  # by `input_audio_buffer.append`
         self.output_format = Format()  # of the sound in `response.output_audio.delta`
         self.network: Network | None = None  # as the client measured it last
         self._turn: Turn | None = None  # the last one said, until it is answered
-        self._id = events.new_id("sess")
         self.took: str | None = None  # id of the last event of the client's that had one
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -85,6 +91,19 @@ class Session:
     def model(self) -> str:
         """What speaks next."""
         return self._choice.model
+
+    @property
+    def voice(self) -> str:
+        """What it speaks with."""
+        return self._choice.voice
+
+    def lose_voice(self, voice: str) -> None:
+        """The recording of this voice was deleted. Who speaks with it stops, and goes on with the model's own."""
+        self.speaking.lose_voice(voice)
+        if self._choice.voice == voice:
+            with contextlib.suppress(EventError):  # its model is gone as well
+                self._choice = choose(self._engines.known, None, None, self._choice, self._recordings)
+            self.tell("session.updated", session=self._settings())
 
     @property
     def input_format(self) -> Format:
@@ -117,6 +136,7 @@ class Session:
     def closed(self) -> None:
         self.speaking.close()
         self._input.drop()
+        self._ear.close()
         for task in self._tasks:
             task.cancel()
 
@@ -154,10 +174,24 @@ class Session:
     def interrupt(self) -> None:
         self.speaking.interrupt()
 
+    def finished(self, id: str) -> None:
+        if self._ear.given(id):
+            self._answer()
+
     def said(self, id: str, transcript: str | None) -> None:
         self._conversation.understood(id, transcript)
+        if transcript and self._answered and not self._ear.given(id):
+            self._answer()
+
+    @property
+    def _answered(self) -> bool:
+        """There is somebody who can."""
+        return self._replier is not None or self._engines.hears(self.model)
+
+    def _answer(self) -> None:
+        """Of itself, unless that is not wished or something else is being answered."""
         turns = self._input.settings
-        if transcript and self._replier and turns and turns.respond and not self.speaking.active:
+        if turns and turns.respond and not self.speaking.active:
             self.handle(events.ResponseCreate())
 
     # --- client events ---
@@ -176,6 +210,7 @@ class Session:
                 self.tell("conversation.item.truncated", item_id=id, content_index=part, audio_end_ms=end)
             case events.ItemDelete(item_id=id):
                 self._conversation.delete(id)
+                self._ear.drop(id)
                 self.tell("conversation.item.deleted", item_id=id)
             case events.ResponseCreate():
                 self._respond(event.response or events.ResponseSettings())
@@ -203,7 +238,7 @@ class Session:
                 pass  # that it came in was its message
 
     def _update(self, wish: SessionSettings) -> None:
-        choice = choose(self._engines.known, wish.model, wish.voice, self._choice)
+        choice = choose(self._engines.known, wish.model, wish.voice, self._choice, self._recordings)
         self._manner = self._manner.updated(wish, "session")
         self._choice = choice
         self._appended = Blocks(wish.input_format or self.input_format)
@@ -241,23 +276,28 @@ class Session:
     def _respond(self, wish: events.ResponseSettings) -> None:
         self.speaking.check_free()
         manner = self._manner.updated(wish, "response")
-        choice = choose(self._engines.known, None, wish.voice, self._choice)
+        choice = choose(self._engines.known, None, wish.voice, self._choice, self._recordings)
         request = Generate(
             stream=events.new_id("resp"),
             text="",
             accepted=time.monotonic(),
             model=choice.model,
             voice=choice.voice,
+            reference=self._recordings.get(choice.voice),
             priority=self.speaking.priority,
             background=self.background,
         )
         turn, self._turn = self._turn, None
         marks = Marks(request.accepted, turn if wish.input is None else None)
-        runs = self._engines.runs(choice.model)
-        parts = answer(wish.input, self._conversation, self._replier, manner, marks, runs)
+        parts = self._parts(wish.input, manner, marks, choice.model)
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
         self.speaking.start(Response(self.line.send, request, marks, parts, outputs, wish.metadata))
+
+    def _parts(self, given: list[events.Item] | None, manner: Manner, marks: Marks, model: str) -> Parts:
+        if self._engines.hears(model):
+            return own_answer(given, self._conversation, manner, model, lambda id: self._ear.hearing(id, model))
+        return answer(given, self._conversation, self._replier, manner, marks, self._engines.runs(model))
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -269,7 +309,7 @@ class Session:
             "audio": {
                 "input": {
                     "format": describe(self.input_format),
-                    **self._input.describe(answered=self._replier is not None),
+                    **self._input.describe(answered=self._answered),
                 },
                 "output": {"format": describe(self.output_format), "voice": self._choice.voice},
             },

@@ -122,6 +122,11 @@ class Speaking:
         if not line.paced and clock and self._heard[clock.stream].outputs.said == item_id:
             self.clear()
 
+    def lose_voice(self, voice: str) -> None:
+        """Nothing more is made in this voice."""
+        if self._active and self._active.voice == voice:
+            self._break_off(self._active)
+
     def close(self) -> None:
         if self._active:
             self._active.cancel()

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from voxrtc.crowd.player import Player
-from voxrtc.engine.client import StreamFailed
+from voxrtc.engine.client import News, StreamFailed
 from voxrtc.messages.engine import Chunk, Generate, Playout, Queued
 
 
 class Speaks(Protocol):
     """An engine, or all of them."""
 
-    def generate(self, request: Generate) -> AsyncGenerator[Queued | Chunk, None]: ...
+    def generate(self, request: Generate) -> AsyncGenerator[News, None]: ...
 
     def report(self, playout: Playout) -> None: ...
 
@@ -73,6 +73,7 @@ async def hear(
             async for reply in replies:
                 if isinstance(reply, Queued):
                     hearing.place = reply.position
+                if not isinstance(reply, Chunk):
                     continue
                 now = clock()
                 hearing.hear(now, len(reply.pcm) / 2 / reply.sample_rate)

@@ -42,6 +42,8 @@ class Layout:
 class Backend(Protocol):
     """Attention for one worker."""
 
+    fixed: bool  # the numbers of two decode steps of as many streams lie at the same addresses: what CUDA graphs want
+
     def width(self, streams: int) -> int:
         """How many streams a decode step of so many is filled up to, with ones in `PagedCache.scratch`."""
         ...

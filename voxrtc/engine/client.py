@@ -7,6 +7,7 @@ import itertools
 from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
+from voxrtc.messages.conversation import Forget, Hear, Wrote
 from voxrtc.messages.engine import (
     Cancel,
     Chunk,
@@ -15,6 +16,7 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -26,6 +28,7 @@ from voxrtc.messages.engine import (
     Progress,
     Queued,
     SetPolicy,
+    SetReplicas,
     Stats,
     Unload,
     Unloaded,
@@ -33,6 +36,7 @@ from voxrtc.messages.engine import (
 )
 
 Answer = Models | Stats | Unloaded | Use
+News = Queued | Chunk | Wrote  # of a stream that goes on
 
 
 class StreamFailed(Exception):
@@ -72,7 +76,7 @@ class EngineClient:
         self.progress: Progress | None = None
         self.info: ModelInfo | None = None
         self._transport = transport
-        self._streams: dict[str, asyncio.Queue[Queued | Chunk | Ended | Failed]] = {}
+        self._streams: dict[str, asyncio.Queue[News | Ended | Failed]] = {}
         self._questions: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = itertools.count()
         self._changed = asyncio.Event()  # set, and replaced, whenever `progress` changes
@@ -84,15 +88,15 @@ class EngineClient:
         """The state of `progress`; empty while there is no engine."""
         return self.progress.state if self.progress else ""
 
-    async def generate(self, request: Generate) -> AsyncGenerator[Queued | Chunk, None]:
-        """The stream's sound as it is made; before that its places in the queue, if it has to wait.
+    async def generate(self, request: Generate) -> AsyncGenerator[News, None]:
+        """The stream's sound as it is made, and its words where the model writes them; before that its places in the queue.
 
         Leaving the iteration early cancels the stream.
         The queue behind it is bounded by the engine, which pauses a stream that is far ahead of its `Playout`.
         Raises `StreamFailed`.
         """
         assert request.stream not in self._streams, f"stream id {request.stream} is in use"
-        replies: asyncio.Queue[Queued | Chunk | Ended | Failed] = asyncio.Queue()
+        replies: asyncio.Queue[News | Ended | Failed] = asyncio.Queue()
         self._streams[request.stream] = replies
         over = False
         try:
@@ -100,7 +104,7 @@ class EngineClient:
             while True:
                 reply = await replies.get()
                 over = isinstance(reply, Ended | Failed)
-                if isinstance(reply, Queued | Chunk):
+                if isinstance(reply, News):
                     yield reply
                 elif isinstance(reply, Failed):
                     raise StreamFailed(reply.code, reply.message, reply.retry_after)
@@ -119,6 +123,14 @@ class EngineClient:
         if stream in self._streams:
             self._tell(Extend(stream=stream, text=text, final=final))
 
+    def hear(self, sound: Hear) -> None:
+        """Give the engine what a person says, ahead of the `Generate` that answers it."""
+        self._tell(sound)
+
+    def unhear(self, hearing: str) -> None:
+        """No stream will answer this sound any more."""
+        self._tell(Forget(hearing=hearing))
+
     def cancel(self, stream: str) -> None:
         """Stop a stream; its `generate` ends quietly. Late chunks are dropped here."""
         if replies := self._streams.get(stream):
@@ -136,10 +148,18 @@ class EngineClient:
         """Tell the scheduler how far a listener is."""
         self._tell(playout)
 
+    def forget_voice(self, digest: str) -> None:
+        """Have what was made of a recording dropped: `Reference.digest`."""
+        self._tell(ForgetVoice(digest=digest))
+
     def plan_by(self, policy: PolicyName) -> None:
         """Have the engine plan by this policy from its next step on, also one that is started later."""
         self._policy = policy
         self._tell(SetPolicy(policy=policy))
+
+    def resize(self, replicas: int) -> None:
+        """Have so many replicas of an engine that is a cluster of them."""
+        self._tell(SetReplicas(count=replicas))
 
     async def models(self) -> list[ModelInfo]:
         """The loaded model, from the engine's own loop. Raises `EngineLost` when there is none that is ready."""

@@ -41,6 +41,8 @@ def _compiled(**options: Any) -> Callable[[Callable[..., None]], Callable[..., N
 class CpuAttention:
     """`attention.Backend` for a cache in the host's memory."""
 
+    fixed = False
+
     def __init__(self, cache: PagedCache) -> None:
         self._keys, self._values, self._table = cache.keys.numpy(), cache.values.numpy(), cache.table.numpy()
 

@@ -65,6 +65,7 @@ class Device:
     def __init__(self, device: torch.device, clock: Callable[[], float]) -> None:
         self.device, self._clock = device, clock
         self.beside, self._cuda = device.type != "cpu", device.type == "cuda"
+        self.records = self._cuda  # its work can be recorded: CUDA graphs
         self._codec = torch.cuda.Stream(device) if self._cuda else None
 
     def chosen(self) -> AbstractContextManager[object]:

@@ -74,6 +74,9 @@ class Door:
             whose = "a voice of its own" if request.reference else "this model"
             message = f"A text that is still being written can't be spoken with {whose}. Please send all of it at once."
             return _failed(request, "invalid_request", message)
+        if request.conversation and not self._model.hears:
+            message = f"“{self._info.name}” reads text out and cannot hear. To be answered, choose a speech-to-speech model."
+            return _failed(request, "invalid_request", message)
         try:
             check(request.sampling)
         except InvalidRequest as wrong:

@@ -52,6 +52,8 @@ def sizes(slots: int) -> list[int]:
 class FlashInferAttention:
     """`attention.Backend` for a cache on a GPU. It belongs to one thread and one CUDA stream."""
 
+    fixed = True
+
     def __init__(self, cache: PagedCache, heads: int, flashinfer: Any) -> None:
         """`flashinfer` is the module; the cache must have scratch."""
         assert cache.scratch is not None, "decode steps are filled up with streams whose pages nobody reads"

@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from functools import partial
 from typing import Protocol, TypeVar
 
-from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed, Transport
-from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, PolicyName, Progress, Queued, Stats, Use
+from voxrtc.engine.client import EngineClient, EngineLost, News, StreamFailed, Transport
+from voxrtc.messages.conversation import Hear
+from voxrtc.messages.engine import Generate, ModelInfo, Playout, PolicyName, Progress, Stats, Use
 
 TOLD_WITHIN = 2.0  # seconds that an engine may take to answer a question
 
@@ -40,6 +41,15 @@ class InUse(Exception):
         streams = "a listener" if live == 1 else f"{live} listeners"
         super().__init__(f"“{model}” speaks to {streams}. Unload it when they have ended.")
         self.live = live
+
+
+class OneEngine(Exception):
+    """A model that has one engine and can have no more."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"“{model}” runs as one engine here. Start the server with --replicas 2, or more, or with --workers ray."
+        )
 
 
 class NotLoading(Exception):
@@ -74,7 +84,19 @@ class Fleet:
         """A model takes text while it speaks, as far as is known."""
         return any(info.running for info in self.known if info.name == model)
 
-    async def generate(self, request: Generate) -> AsyncGenerator[Queued | Chunk, None]:
+    def hears(self, model: str) -> bool:
+        """A model hears and answers by itself, as far as is known. "": the one that speaks when none is named."""
+        return any(info.kind == "speech to speech" for info in self.known if info.name == self._name(model))
+
+    def hear(self, model: str, sound: Hear) -> None:
+        """`EngineClient.hear`, by this model's engine."""
+        self._clients[self._name(model)].hear(sound)
+
+    def unhear(self, model: str, hearing: str) -> None:
+        """`EngineClient.unhear`."""
+        self._clients[self._name(model)].unhear(hearing)
+
+    async def generate(self, request: Generate) -> AsyncGenerator[News, None]:
         """`EngineClient.generate` by the engine of `request.model`. Raises `StreamFailed`."""
         async with contextlib.aclosing(self._engine_for(request.model).generate(request)) as replies:
             async for reply in replies:
@@ -96,10 +118,25 @@ class Fleet:
             if client.speaks(playout.stream):
                 client.report(playout)
 
+    def forget_voice(self, digest: str) -> None:
+        """`EngineClient.forget_voice`, by all engines."""
+        for client in self._clients.values():
+            client.forget_voice(digest)
+
     def plan_by(self, policy: PolicyName) -> None:
         """`EngineClient.plan_by`, for all engines."""
         for client in self._clients.values():
             client.plan_by(policy)
+
+    async def resize(self, model: str, replicas: int) -> None:
+        """Have so many replicas of a model. Those that go end when their streams have.
+
+        Raises `OneEngine`, `EngineLost` where the model is not ready, and `KeyError` for an unknown one.
+        """
+        client = self._clients[model]
+        if not (await asyncio.wait_for(client.stats(), TOLD_WITHIN)).replicas:
+            raise OneEngine(model)
+        client.resize(replicas)
 
     async def models(self) -> list[ModelInfo]:
         """The models whose engines answer now. Raises `EngineLost` when there are none, and says why."""
@@ -226,10 +263,14 @@ class Fleet:
 
     # --- who speaks ---
 
+    def _name(self, model: str) -> str:
+        """The model meant: the first that is known where none is named."""
+        return model or next((info.name for info in self.known), self.default)
+
     def _engine_for(self, model: str) -> EngineClient:
         """The engine to ask. Raises `StreamFailed` where there is none and none is on its way."""
         known = [info.name for info in self.known]
-        model = model or (known[0] if known else self.default)
+        model = self._name(model)
         client, expected = self._clients.get(model), model == self.default
         if self._processes:
             expected = self._processes.runs(model)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,25 @@ class Imitations:
     """
 
     def __init__(self, model: SpeechLM, executor: Executor) -> None:
-        self._executor = executor
-        self._of = lru_cache(KEPT)(lambda reference: model.clone(clip(reference, model.detokenizer.sample_rate)))
+        self._model, self._executor = model, executor
+        self._made: OrderedDict[str, Any] = OrderedDict()  # by the recording's digest; only the executor's thread sees it
 
     def make(self, reference: Reference, then: Callable[[Future[Any]], None]) -> None:
         """`then` gets the voice or why there is none, on the thread that made it."""
         self._executor.submit(self._of, reference).add_done_callback(then)
+
+    def forget(self, digest: str) -> None:
+        """Keep nothing of a recording, also where its voice is just being made."""
+        self._executor.submit(self._made.pop, digest, None)
+
+    def _of(self, reference: Reference) -> Any:
+        digest = reference.digest
+        if digest not in self._made:
+            self._made[digest] = self._model.clone(clip(reference, self._model.detokenizer.sample_rate))
+        self._made.move_to_end(digest)
+        if len(self._made) > KEPT:
+            self._made.popitem(last=False)
+        return self._made[digest]
 
     def stop(self) -> None:
         """After the one under way no more are made."""

@@ -1,7 +1,8 @@
 """The engine's loop: takes requests, asks the policy, runs the worker, hands over sound.
 
-One thread steps the model. Beside it one thread detokenizes and one makes prompts, so that neither stands in a step's way;
-their results come in through the same inbox as requests do. So all of a stream's bookkeeping happens on one thread.
+One thread steps the model. Beside it one thread detokenizes, one makes prompts and one hears what people say, so that nothing
+of that stands in a step's way; their results come in through the same inbox as requests do. So all of a stream's bookkeeping
+happens on one thread.
 """
 
 from __future__ import annotations
@@ -14,24 +15,28 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import torch
 from torch import Tensor
 
 from voxrtc.engine.costs import Costs
-from voxrtc.engine.door import Door, Stays
+from voxrtc.engine.door import Door
 from voxrtc.engine.precedence import listeners_first
 from voxrtc.engine.prompts import Prompts
 from voxrtc.engine.running import Running
 from voxrtc.engine.scheduler import POLICIES, Policy, StepPlan, playout
 from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, Landed, machine, stats, view
+from voxrtc.engine.sounding import Sounding
 from voxrtc.engine.stream import Passage, Piece, State, Stream
+from voxrtc.engine.warming import warm_up
 from voxrtc.engine.words import Words
-from voxrtc.engine.worker import Chunk as CodecChunk
 from voxrtc.engine.worker import Step, Task, Worker
+from voxrtc.engine.writing import Writing
+from voxrtc.messages.conversation import Forget, Hear, Wrote
 from voxrtc.messages.engine import (
     Cancel,
     Chunk,
@@ -40,6 +45,7 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Extend,
     Failed,
+    ForgetVoice,
     Generate,
     GetModels,
     GetStats,
@@ -54,8 +60,6 @@ log = logging.getLogger(__name__)
 
 Reply = Callable[[EngineReply], None]
 
-WARM_UP = (1, 4, 16, 64)  # streams at a time; the most also has working memory reach about its final size
-WARM_UP_WITHIN = 1.5  # seconds for so many; what is not said by then, on a slow machine, need not be
 NAP = 0.02  # seconds between looks at streams that rest because they are far ahead of their listeners
 
 
@@ -92,9 +96,8 @@ class Engine:
         self._slots = list(range(worker.slots))
         self._flights: deque[Flight] = deque()
         self._landed = -math.inf  # when the latest step was done
-        self._detokenizing = False
         self._on_crash = on_crash
-        self._codec = executor("detokenizer")
+        self._sounding = Sounding(worker, executor("detokenizer"), self._inbox.put, clock, self._observe, self._sounded)
         self._prompts = Prompts(worker.model, self, executor, self._inbox.put)
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._stopping = False
@@ -103,31 +106,14 @@ class Engine:
 
     def start(self) -> None:
         """Begin stepping on a thread of its own, after a few sentences said to nobody."""
-        self._warm_up()
+        warm_up(self)
         self._thread.start()
-
-    def _warm_up(self) -> None:
-        """The first sentence is slow, and the policy needs an idea of what steps of different sizes cost."""
-        for streams in (1, *WARM_UP):
-            names, began = [f"warm-up {i}" for i in range(min(streams, self.worker.slots))], self.clock()
-            for name in names:
-                self.submit(Generate(stream=name, text="Yes.", accepted=began), lambda reply: None)
-            while (ran := self.run_once()) or self.streams:
-                if not ran:
-                    self._wait()
-                if self.clock() - began > WARM_UP_WITHIN:
-                    while names:
-                        self.submit(Cancel(stream=names.pop()), lambda reply: None)
-            if streams == 1:
-                self.costs = Costs()  # the slow one is no example
-        self.counters = Counters(born=self.clock())
-        self.door.stays = Stays()  # people have more said than that
 
     def stop(self) -> None:
         """End after the present step; streams are left as they are."""
         self._inbox.put(self._stop)
         self._thread.join()
-        self._codec.shutdown(cancel_futures=True)
+        self._sounding.stop()
         self._prompts.stop()
 
     def submit(self, request: EngineRequest, reply: Reply) -> None:
@@ -152,13 +138,14 @@ class Engine:
         try:
             while not self._stopping:
                 if not self.run_once() and not self._stopping:
-                    self._wait()
+                    self.wait()
         except BaseException:
             log.critical("the engine's bookkeeping broke", exc_info=True)
             self._on_crash()
 
-    def _wait(self) -> None:
-        resting = any(stream.piece for stream in self.streams.values()) and not self._detokenizing
+    def wait(self) -> None:
+        """Until something comes in, or may have changed."""
+        resting = any(stream.piece for stream in self.streams.values()) and not self._sounding.busy
         try:
             self._inbox.get(timeout=NAP if resting else None)()
         except queue.Empty:
@@ -171,7 +158,7 @@ class Engine:
         now = self.clock()
         views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
         share = self.counters.prompt_share
-        room = machine(self.worker, self.costs, share, self._detokenizing, self.chunks)
+        room = machine(self.worker, self.costs, share, self._sounding.busy, self.chunks)
         plan = listeners_first(self.policy, now, views, room)
         working = bool(self._flights) or not plan.idle
         if working:
@@ -191,7 +178,7 @@ class Engine:
         for name in plan.admit:
             self._admit(self.streams[name])
         if plan.detokenize:
-            self._detokenize([(self.streams[name], count) for name, count in plan.detokenize])
+            self._sounding.begin([(self.streams[name], count) for name, count in plan.detokenize])
         parts = [*plan.prefill, *((name, 1) for name in plan.decode if not self._all_asked(name))]
         if parts:
             self._launch([(self.streams[name], count) for name, count in parts])
@@ -218,7 +205,8 @@ class Engine:
         sampled = sum(isinstance(result, tuple) for result in results)
         began, self._landed = max(flight.began, self._landed), self.clock()  # a step that lags began when the one before ended
         streams, seconds = len(flight.tasks), self._landed - began
-        landed = Landed(self._landed, seconds, self.costs.step_seconds(streams, prompt_tokens), streams)
+        expected, step = self.costs.step_seconds(streams, prompt_tokens), flight.step
+        landed = Landed(self._landed, seconds, expected, streams, step.recorded, step.gap)
         self.costs.stepped(seconds, flight.step.seconds[1], streams, sampled, prompt_tokens)
         self.counters.landed(landed, flight.step.seconds, prompt_tokens, sampled)
         for (stream, piece), result in zip(flight.owners, results, strict=True):
@@ -230,63 +218,54 @@ class Engine:
                 self._sampled(stream, piece, *result)
 
     def _sampled(self, stream: Stream, piece: Piece, frame: Tensor, last: bool) -> None:
-        model = self.worker.model
-        piece.add(frame, last, model.passes(frame), model.silent(frame))
+        model, silent = self.worker.model, self.worker.model.silent(frame)
+        piece.add(frame, last, model.passes(frame), silent)
         stream.frames += 1
         stream.frame_times.append(self.clock())
         stream.first_frame = stream.first_frame or stream.frame_times[-1]
         if piece.complete and piece.kept and stream.pieces:
             stream.remember(Turn(piece.text, torch.stack(piece.kept)), most=self.worker.model.cache.positions)
             self._prompts.next(stream)
+        if piece.writing:
+            self._write(stream, piece.writing, frame, silent, piece.complete)
+
+    def _write(self, stream: Stream, writing: Writing, frame: Tensor, silent: bool, last: bool) -> None:
+        try:
+            text = writing.add(frame, silent, last)
+        except Exception as error:  # noqa: BLE001  text that a model cannot read back harms its own stream only
+            self.failed(stream, error)
+            return
+        if text:
+            stream.reply(Wrote(stream=stream.id, text=text))
 
     # --- sound ---
 
-    def _detokenize(self, parts: list[tuple[Stream, int]]) -> None:
-        chunks, finals = [], []
-        for stream, count in parts:
-            assert (piece := stream.piece) is not None
-            frames = piece.take(count)
-            finals.append(piece.complete and not piece.pending)
-            chunks.append(CodecChunk(frames, piece.detokenizer, finals[-1]))
-        self._detokenizing = True
-        owners = [(stream, stream.piece, final) for (stream, _), final in zip(parts, finals, strict=True)]
-        pushed = sum(count for _, count in parts) + sum(finals) * self.worker.model.detokenizer.lookahead
+    def _observe(self, seconds: float, streams: int, frames: int) -> None:
+        self.costs.codec.observe(seconds, streams, frames)
 
-        def decode() -> list[Tensor | Exception]:
-            began = self.clock()
-            samples = self.worker.detokenize(chunks)
-            self._inbox.put(partial(self.costs.codec.observe, self.clock() - began, len(chunks), pushed))
-            return samples
-
-        job = self._codec.submit(decode)
-        job.add_done_callback(lambda done: self._inbox.put(partial(self._decoded, owners, done)))
-
-    def _decoded(self, owners: list[tuple[Stream, Piece | None, bool]], done: Future[list[Tensor | Exception]]) -> None:
-        self._detokenizing = False
-        for (stream, piece, final), samples in zip(owners, done.result(), strict=True):
-            if stream.piece is not piece:
-                continue  # cancelled meanwhile: late sound is dropped
-            if isinstance(samples, Exception):
-                self.failed(stream, samples)
-                continue
-            assert piece is not None
-            if len(samples):
-                self._hand_over(stream, piece, samples, final)
-            if final:
-                self._next_piece(stream)
+    def _sounded(self, stream: Stream, piece: Piece, samples: Tensor | Exception, final: bool) -> None:
+        if isinstance(samples, Exception):
+            self.failed(stream, samples)
+            return
+        if len(samples):
+            self._hand_over(stream, piece, samples, final)
+        if final:
+            self._next_piece(stream)
 
     def _hand_over(self, stream: Stream, piece: Piece, samples: Tensor, final: bool) -> None:
-        rate, number = self.worker.model.detokenizer.sample_rate, stream.chunks
-        timing = None if number else stream.timing(self.clock())
+        rate = self.worker.model.detokenizer.sample_rate
+        timing = None if stream.chunks else stream.timing(self.clock())
         if timing and not stream.request.continues:
             self.counters.ttfa.observe(timing.first_chunk, timing.first_chunk - timing.accepted)
         stream.state = State.PLAYING
         stream.delivered += len(samples) / rate
-        spoken = piece.words.news()
+        words = piece.writing or piece.words
+        spoken = words.news()
         if final:
-            spoken.append(piece.words.rest(stream.delivered))
-        pcm = pcm16(samples)
-        stream.reply(Chunk(stream=stream.id, index=number, pcm=pcm, sample_rate=rate, timing=timing, spoken=spoken))
+            spoken.append(words.rest(stream.delivered))
+        frames = piece.writing.frames() if piece.writing else b""
+        sound = Chunk(stream=stream.id, index=stream.chunks, pcm=pcm16(samples), sample_rate=rate, spoken=spoken)
+        stream.reply(msgspec.structs.replace(sound, timing=timing, frames=frames))
         stream.chunks += 1
         self.counters.chunks += 1
 
@@ -299,9 +278,15 @@ class Engine:
             case Extend():
                 if stream := self.streams.get(request.stream):
                     self._prompts.extend(stream, request)
+            case Hear():
+                self._prompts.hearings.hear(request)
+            case Forget():
+                self._prompts.hearings.forget(request.hearing)
             case Cancel():
                 if stream := self.streams.get(request.stream):
                     self._end(stream, State.CANCELLED, sum(when > at for when in stream.frame_times))
+            case ForgetVoice():
+                self._prompts.forget(request.digest)
             case Playout():
                 if stream := self.streams.get(request.stream):
                     stream.clock.report(request)
@@ -363,7 +348,8 @@ class Engine:
         state = self.worker.detokenizer_state(prompt, stream.seed + stream.frames)
         kept: list[Tensor] | None = [] if model.remembers else None
         words = Words(prompt.words, prompt.characters, model.frame_rate, stream.delivered, passage.before)
-        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, kept=kept)
+        writing = Writing(model.written, model.frame_rate) if model.hears else None
+        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, kept=kept, writing=writing)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
         if not model.remembers:

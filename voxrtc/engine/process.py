@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,16 +21,29 @@ from voxrtc.cards import CardError, read_card
 from voxrtc.engine.loading import Report, yielding
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
+from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import Settings
 
 if TYPE_CHECKING:
+    import torch
+
     from voxrtc.engine.loop import Engine
+    from voxrtc.speechlm.base import SpeechLM
 
 log = logging.getLogger(__name__)
 
 
-def build(settings: Settings) -> Engine:
-    """The engine of the settings' model, which reads its files now. Raises what that can raise."""
+Read = Callable[[Settings, "torch.device", "torch.dtype"], tuple[ModelInfo, "SpeechLM"]]
+
+
+def _files(settings: Settings, device: torch.device, dtype: torch.dtype) -> tuple[ModelInfo, SpeechLM]:
+    from voxrtc.speechlm import registry
+
+    return registry.load(settings.models, settings.model, device, dtype)
+
+
+def build(settings: Settings, read: Read = _files) -> Engine:
+    """The engine of the settings' model, which is read now. Raises what that can raise."""
     import torch
 
     from voxrtc.engine.device import chosen_device, chosen_dtype
@@ -38,11 +52,10 @@ def build(settings: Settings) -> Engine:
     from voxrtc.engine.scheduler import POLICIES
     from voxrtc.engine.snapshot import ChunkSizes
     from voxrtc.engine.worker import PAGE_SIZE, Worker
-    from voxrtc.speechlm import registry
 
     torch.set_num_threads(1)  # small matrices: a second thread costs more in hand-over than it computes
     device = chosen_device(settings.device)
-    info, model = registry.load(settings.models, settings.model, device, chosen_dtype(settings.dtype, device))
+    info, model = read(settings, device, chosen_dtype(settings.dtype, device))
     pages = pages_for(model, settings.max_streams, PAGE_SIZE, settings.kv_memory)
     log.info("%s is read, for %s, with %d pages of cache", info.name, device, pages)
     return Engine(

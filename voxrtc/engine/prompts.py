@@ -10,6 +10,8 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol
 
+from voxrtc.engine.conversing import converse, hearings
+from voxrtc.engine.hearings import Hearings
 from voxrtc.engine.imitations import Imitations
 from voxrtc.engine.running import Running
 from voxrtc.engine.stream import Passage, Stream
@@ -48,10 +50,12 @@ class Prompts:
         self._model, self._streams, self._inbox = model, streams, inbox
         self.executor = executor("prompts")
         self._imitations = Imitations(model, executor("imitations"))
+        self.hearings = Hearings(model, executor("hearings"), inbox)
 
     def stop(self) -> None:
         self.executor.shutdown(cancel_futures=True)
         self._imitations.stop()
+        self.hearings.stop()
 
     def begin(self, stream: Stream) -> None:
         """Have a new stream's first piece made ready."""
@@ -59,7 +63,7 @@ class Prompts:
             made = lambda done: self._inbox(partial(self._imitated, stream, done))  # noqa: E731
             self._imitations.make(stream.request.reference, made)
         else:
-            self.next(stream)
+            self._first(stream)
 
     def next(self, stream: Stream) -> None:
         """Have the next piece made ready, if there is one and the piece before it has been admitted."""
@@ -74,9 +78,19 @@ class Prompts:
             stream.running.add(more.text, more.final)
             self._read_on(stream, stream.running)
 
+    def forget(self, digest: str) -> None:
+        """Drop what was made of a recording, by its `Reference.digest`."""
+        self._imitations.forget(digest)
+
     def _imitated(self, stream: Stream, done: Future[Any]) -> None:
         if self._came(stream, done):
             stream.imitation = done.result()
+            self._first(stream)
+
+    def _first(self, stream: Stream) -> None:
+        if self._model.hears:
+            self.hearings.when_over(hearings(stream.request), partial(self._answer, stream))
+        else:
             self.next(stream)
 
     def _came(self, stream: Stream, done: Future[Any]) -> bool:
@@ -87,6 +101,21 @@ class Prompts:
         if error := done.exception():
             self._streams.failed(stream, error)
         return error is None
+
+    # --- a conversation ---
+
+    def _answer(self, stream: Stream) -> None:
+        """All its sounds are heard, or will not be."""
+        if stream.over:
+            return
+        stream.preparing, stream.pieces = True, deque()
+        sounds = self.hearings.sounds(hearings(stream.request))
+        job = self.executor.submit(converse, self._model, stream.request, sounds, stream.imitation)
+        job.add_done_callback(lambda done: self._inbox(partial(self._conversed, stream, done)))
+
+    def _conversed(self, stream: Stream, done: Future[Prompt]) -> None:
+        if self._came(stream, done):
+            self._streams.ready(stream, done.result(), Passage("", "", 0))
 
     # --- a text that is all there ---
 

@@ -51,7 +51,11 @@ class SamplingTable:
         `rows` are `slots` on the device, if they are there already.
         """
         rows = torch.tensor(slots).to(self.device) if rows is None else rows
-        return BatchSampler(self, rows, not self._random.isdisjoint(slots), not self._penalised.isdisjoint(slots))
+        return BatchSampler(self, rows, *self.manner(slots))
+
+    def manner(self, slots: Sequence[int]) -> tuple[bool, bool]:
+        """Whether any of these streams wants chance, and any penalties: what a step's operations depend on."""
+        return not self._random.isdisjoint(slots), not self._penalised.isdisjoint(slots)
 
 
 class BatchSampler:

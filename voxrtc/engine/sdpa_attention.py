@@ -18,6 +18,8 @@ from voxrtc.speechlm.layers.attention import Attention
 class SdpaAttention:
     """`attention.Backend` for what has no kernels of its own, and the yardstick of those that have."""
 
+    fixed = False
+
     def __init__(self, cache: PagedCache) -> None:
         self._cache = cache
 

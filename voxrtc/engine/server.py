@@ -12,6 +12,7 @@ import zmq
 
 from voxrtc.machine import resident
 from voxrtc.messages import decode, encode
+from voxrtc.messages.conversation import Forget, Hear, Wrote
 from voxrtc.messages.engine import (
     Cancel,
     Chunk,
@@ -31,6 +32,7 @@ from voxrtc.messages.engine import (
 )
 
 RETRY_AFTER = 5.0  # seconds that one who comes too early is sent away for
+HEARINGS = 1024  # of one client that are kept
 
 log = logging.getLogger(__name__)
 
@@ -57,20 +59,25 @@ class EngineServer:
     One thread loads the model: it calls `tell`, and at last `open`. After that the engine's thread alone speaks.
     """
 
-    def __init__(self, name: str, address: str) -> None:
+    def __init__(self, name: str, address: str, secret: bytes = b"") -> None:
+        """`secret` is the key of a server that other machines reach: see `transport.dealer`."""
         self._name = name
         self.memory: Callable[[], float] = resident  # GB that the process holds; may be set once the model's device is known
         self._engine: Submits | None = None
         self._progress = Progress(state="loading", stage="starting")
         self._watchers: set[bytes] = set()
         self._owners: dict[str, bytes] = {}  # stream -> client
+        self._heard: dict[bytes, dict[str, None]] = {}  # client -> ids of what is heard for it, in their order
         self._used = time.monotonic()  # when a stream last began or ended
         self._background: set[str] = set()  # of these, streams that nobody listens to
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._clients = self._context.socket(zmq.ROUTER)
         self._clients.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished client is an error, on which its streams end
         self._clients.setsockopt(zmq.SNDHWM, 0)
+        if secret:
+            self._clients.curve_server, self._clients.curve_secretkey = True, secret
         self._clients.bind(address)
+        self.address: str = self._clients.getsockopt_string(zmq.LAST_ENDPOINT)  # with its port, if it was to be any
         self._outbox = self._context.socket(zmq.PULL)
         self._outbox.bind("inproc://outbox")
         self._post_box, self._news = self._pusher(), self._pusher()  # the engine's thread's, and the loading thread's
@@ -120,7 +127,14 @@ class EngineServer:
         match request:
             case Watch():
                 self._watchers.add(client)
-                self._answer(client, self._progress)
+                for watcher in list(self._watchers):  # one that is gone, and for which this one may have come, is noticed
+                    self._answer(watcher, self._progress)
+            case Hear(hearing=hearing):
+                self._keep(client, hearing)
+                self._submit(client, request)
+            case Forget(hearing=hearing):
+                self._heard.get(client, {}).pop(hearing, None)
+                self._submit(client, request)
             case Unload():
                 self._unload(client, request)
             case GetUse(call=call):
@@ -135,6 +149,17 @@ class EngineServer:
                     self._submit(client, request)
             case _:
                 self._submit(client, request)
+
+    def _keep(self, client: bytes, hearing: str) -> None:
+        kept = self._heard.setdefault(client, {})
+        kept[hearing] = None
+        if len(kept) > HEARINGS:
+            self._forget(kept, next(iter(kept)))
+
+    def _forget(self, kept: dict[str, None], hearing: str) -> None:
+        del kept[hearing]
+        if self._engine:
+            self._engine.submit(Forget(hearing=hearing), lambda reply: None)
 
     def _submit(self, client: bytes, request: EngineRequest) -> None:
         """To the engine; before there is one, nothing can be meant but a stream that was refused."""
@@ -181,8 +206,8 @@ class EngineServer:
 
     def _post(self, client: bytes, reply: EngineReply) -> None:
         """Called on the engine's thread, which may not touch the clients' socket: hence a socket between threads."""
-        stream = "" if not isinstance(reply, Queued | Chunk | Ended | Failed) else reply.stream
-        over = b"" if isinstance(reply, Queued | Chunk) else b"over"
+        stream = "" if not isinstance(reply, Queued | Chunk | Wrote | Ended | Failed) else reply.stream
+        over = b"" if isinstance(reply, Queued | Chunk | Wrote) else b"over"
         self._post_box.send_multipart([client, stream.encode(), over, encode(reply)])
 
     def _answer(self, client: bytes, reply: EngineReply) -> None:
@@ -201,6 +226,9 @@ class EngineServer:
     def _abandon(self, client: bytes) -> None:
         """A client is gone: nobody listens to its streams."""
         self._watchers.discard(client)
+        kept = self._heard.pop(client, {})
+        for hearing in list(kept):
+            self._forget(kept, hearing)
         for stream in [name for name, owner in self._owners.items() if owner == client]:
             del self._owners[stream]
             self._background.discard(stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from statistics import median
 
 from voxrtc.engine.costs import Costs, LinearCost
 from voxrtc.engine.door import waiting
@@ -40,6 +41,8 @@ class Landed:
     seconds: float
     expected: float  # seconds
     streams: int
+    recorded: bool = False
+    gap: float | None = None  # seconds in which the device had no step before this one
 
 
 @dataclass
@@ -48,6 +51,7 @@ class Counters:
 
     born: float
     steps: int = 0
+    recorded: int = 0  # of the steps
     frames: int = 0
     chunks: int = 0
     frames_after_cancel: int = 0
@@ -66,6 +70,7 @@ class Counters:
         """A step gave its results."""
         self.lately.append(step)
         self.steps += 1
+        self.recorded += step.recorded
         self.frames += frames
         self.model += sum(seconds)
         self.prompt_share += (prompt_tokens - self.prompt_share * frames) / LATELY
@@ -148,7 +153,10 @@ def stats(
         ttfa=sums.ttfa.latency(now),
         lately=_steps(sums.lately, now),
         waiting=waiting(streams),
+        recorded=sums.recorded,
+        graphs=worker.graphs.count if worker.graphs else 0,
         streams=[_stream(s, now) for s in streams],
+        now=now,
     )
 
 
@@ -172,7 +180,14 @@ def _steps(lately: Collection[Landed], now: float) -> StepStats:
         streams=round(sum(step.streams for step in steps) / count, 1),
         ms=round(1000 * sum(step.seconds for step in steps) / count, 2),
         expected_ms=round(1000 * sum(step.expected for step in steps) / count, 2),
+        recorded=round(sum(step.recorded for step in steps) / count, 2),
+        gap_ms=_median_ms([step.gap for step in steps if step.gap is not None]),
     )
+
+
+def _median_ms(seconds: list[float]) -> float | None:
+    """The middle one: a pause for want of work is no gap."""
+    return round(1000 * median(seconds), 2) if seconds else None
 
 
 def _cost(cost: LinearCost) -> CostStats:

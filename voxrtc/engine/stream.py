@@ -15,6 +15,7 @@ from torch import Tensor
 from voxrtc.engine.kv_cache import Evicted
 from voxrtc.engine.running import Running
 from voxrtc.engine.words import Words
+from voxrtc.engine.writing import Writing
 from voxrtc.messages.engine import EngineReply, Generate, Playout, Queued, Timing
 from voxrtc.speechlm.base import Prompt, Turn
 
@@ -56,6 +57,7 @@ class Piece:
     kept: list[Tensor] | None = None  # all of them, where the model remembers
     pending: list[Tensor] = field(default_factory=list)  # of these, frames that the detokenizer has not seen
     complete: bool = False  # the model has nothing more to say
+    writing: Writing | None = None  # where the model writes its words itself
 
     @property
     def prefill_left(self) -> int:

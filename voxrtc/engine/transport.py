@@ -21,9 +21,15 @@ log = logging.getLogger(__name__)
 CONNECTION = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED  # what to watch a `dealer` for
 
 
-def dealer() -> zmq.asyncio.Socket:
-    """A socket to another process of the program, which may not be there and may come back."""
+def dealer(key: bytes = b"") -> zmq.asyncio.Socket:
+    """A socket to another process of the program, which may not be there and may come back.
+
+    With the public `key` of that process what is sent is encrypted: for one on another machine (CurveZMQ).
+    """
     socket = zmq.asyncio.Context.instance().socket(zmq.DEALER)
+    if key:
+        socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
+        socket.curve_serverkey = key
     socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing is queued for a process that is not there
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.SNDHWM, 0)
@@ -39,11 +45,18 @@ class Connection:
     Make and use it on one running event loop; it connects by itself again when the other process is restarted.
     """
 
-    def __init__(self, address: str, kind: Any, on_reply: Callable[[Any], None], on_change: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        address: str,
+        kind: Any,
+        on_reply: Callable[[Any], None],
+        on_change: Callable[[bool], None],
+        key: bytes = b"",
+    ) -> None:
         """`kind` is what `messages.decode` is to make of replies; `on_change` is told whether somebody is there."""
         self.connected = False
         self._kind, self._on_reply, self._on_change = kind, on_reply, on_change
-        self._socket = dealer()
+        self._socket = dealer(key)
         monitor = self._socket.get_monitor_socket(CONNECTION)
         self._socket.connect(address)
         self._tasks = [asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._watch(monitor))]
@@ -109,13 +122,13 @@ class Listener:
 class ZmqTransport:
     """`engine.client.Transport` to an engine process. Connects by itself again when the process is restarted."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, key: bytes = b"") -> None:
+        self._address, self._key = address, key
         self._connection: Connection | None = None
 
     def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None:
         self._connection = Connection(
-            self._address, EngineReply, on_reply, lambda connected: self.send(Watch()) if connected else on_lost()
+            self._address, EngineReply, on_reply, lambda there: self.send(Watch()) if there else on_lost(), self._key
         )
 
     def send(self, request: EngineRequest) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,13 +13,16 @@ from torch import Tensor
 
 from voxrtc.engine.attention import Backend, Layout, choose
 from voxrtc.engine.device import Device, Mark
+from voxrtc.engine.graphs import CudaRecorder, Graphs, Recorder
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.memory import half_of_the_longest
 from voxrtc.engine.outcome import Here, Outcome, Sent
 from voxrtc.engine.sampling import SamplingTable
 from voxrtc.engine.staging import Staging
 from voxrtc.messages.engine import Sampling
-from voxrtc.speechlm.base import Batch, Prompt, SpeechLM
+from voxrtc.speechlm.base import Batch, Frames, Prompt, SpeechLM
+
+T = TypeVar("T")
 
 PAGE_SIZE = 128  # positions; smaller pages cost a few percent of a step, larger ones hold more memory than they use
 
@@ -49,6 +52,8 @@ class Step:
     outcome: Outcome | None = None
     sampling: list[int] = field(default_factory=list)  # the tasks that get a frame
     marks: tuple[Mark, Mark, Mark] | None = None  # before the model ran forward, between that and sampling, and after it
+    before: Mark | None = None  # when the step before ended
+    recorded: bool = False  # it was repeated from CUDA graphs
 
     def results(self) -> list[Result]:
         """For each task (frame [width], whether it was the last), None without a frame, or its error."""
@@ -70,6 +75,11 @@ class Step:
             return 0.0, 0.0
         began, ran, sampled = self.marks
         return ran - began, sampled - ran
+
+    @property
+    def gap(self) -> float | None:
+        """Seconds between the step before and this one, in which the device had none. After `results`."""
+        return self.marks[0] - self.before if self.marks and self.before is not None else None
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,7 @@ class Worker:
         page_size: int = PAGE_SIZE,
         clock: Callable[[], float] = time.monotonic,
         backend: Callable[[PagedCache, int], Backend] = choose,
+        recorder: Recorder | None = None,
     ) -> None:
         self.model, self.slots = model, slots
         self.device = Device(model.device, clock)
@@ -109,6 +120,10 @@ class Worker:
         self.states = model.new_states(slots + spare)
         self.sampling = SamplingTable(slots, model.device)
         tokens = self.cache.table.numel() * page_size  # more than any step has
+        if recorder is None and self.device.records:
+            recorder = CudaRecorder()
+        self.graphs = Graphs(recorder) if recorder and self.attention.fixed else None
+        self._ended: Mark | None = None  # the step before
         self._staging = Staging(3 * (slots + 1) + 2 * tokens, 5, torch.long, model.device) if spare else None
 
     def most_pages(self, prompt: Prompt) -> int:
@@ -172,18 +187,30 @@ class Worker:
         slots, positions, rows, ends, asked = self._send(layout, sampling)
         frames_only = layout.decode_only and len(sampling) == len(tasks)
         batch = Batch(slots, layout.counts, positions, rows, ends, asked, frames_only, attention)
-        began = self.device.mark()
-        hidden = self.model.forward(batch, self.states)[: len(tasks)]
-        ran, frames = self.device.mark(), None
+        began, before = self.device.mark(), self._ended
+        whole, recorded = self._do(frames_only, ("forward", len(slots)), lambda: self.model.forward(batch, self.states))
+        hidden, frames, ran = whole[: len(tasks)], None, self.device.mark()
         if sampling:
-            every = len(sampling) == len(tasks)
-            sampler = self.sampling.sampler([tasks[i].slot for i in sampling], slots[: len(tasks)] if every else slots[asked])
-            frames = self.model.sample(hidden if every else hidden[asked], sampler.rows, self.states, sampler)
-            sampler.advance()
-        marks = began, ran, self.device.mark()
+            every, of = len(sampling) == len(tasks), [tasks[i].slot for i in sampling]
+            manner = self.sampling.manner(of)
+
+            def sample() -> Frames:
+                rows = slots[: len(tasks)] if every else slots[asked]
+                sampler = self.sampling.sampler(of, rows)
+                sampled = self.model.sample(hidden if every else hidden[asked], sampler.rows, self.states, sampler)
+                sampler.advance()
+                return sampled
+
+            frames, repeated = self._do(frames_only, ("sample", len(slots), len(tasks), *manner), sample)
+            recorded = recorded and repeated
+        self._ended = self.device.mark()
         healthy = hidden.isfinite().all(-1)
         outcome = Sent(healthy, frames) if self.device.beside else Here(healthy, frames)
-        return Step([None] * len(tasks), outcome, sampling, marks)
+        return Step([None] * len(tasks), outcome, sampling, (began, ran, self._ended), before, recorded)
+
+    def _do(self, fixed: bool, key: tuple[Hashable, ...], work: Callable[[], T]) -> tuple[T, bool]:
+        """Work, from a recording if there can be one; and whether it was."""
+        return self.graphs.run(key, work) if self.graphs and fixed else (work(), False)
 
     def _layout(self, tasks: list[Task]) -> Layout:
         """The step's tokens; a decode step's with those of as many more streams as the attention wants."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from voxrtc.messages import Message
+from voxrtc.messages.engine import Reference
 from voxrtc.recent import Latency
 
 
@@ -97,6 +98,32 @@ class GetMediaStats(Message):
     call: str
 
 
+class KeepVoice(Message):
+    """The voice of a recording may be chosen from now on, by its id: `call`. `Noted` answers."""
+
+    call: str
+    reference: Reference
+
+
+class DropVoice(Message):
+    """Nobody may use this voice (`call`) any longer; who does loses it. `Noted` answers."""
+
+    call: str
+
+
+class GetVoices(Message):
+    """Ask for `VoicesUsed`."""
+
+    call: str
+
+
+class Transcribe(Message):
+    """Have a recording written down: PCM16, mono, 16 kHz. `Transcribed` answers."""
+
+    call: str
+    pcm: bytes
+
+
 class Answer(Message):
     """The answer to an `Offer`: the call is set up. `token` is for a client that may `Resume`."""
 
@@ -142,6 +169,28 @@ class Told(Message):
     """The answer to `Tell`; the call may have ended meanwhile."""
 
     call: str
+
+
+class Noted(Message):
+    """The answer to `KeepVoice` and `DropVoice`."""
+
+    call: str
+
+
+class VoicesUsed(Message):
+    """The ids of recordings' voices that sessions have chosen."""
+
+    call: str
+    voices: list[str]
+
+
+class Transcribed(Message):
+    """The answer to `Transcribe`; with a `code` there is no text, and `message` says why."""
+
+    call: str
+    text: str = ""
+    code: str = ""
+    message: str = ""
 
 
 class Over(Message):
@@ -207,5 +256,34 @@ class MediaStats(Message):
     talking: list[str] = msgspec.field(default_factory=list)
 
 
-MediaRequest = Offer | Open | Dig | ClientEvent | ClientPacket | Lost | Tell | HangUp | GetMediaStats
-MediaReply = Answer | Opened | Taken | ServerEvent | ServerPacket | Closed | Told | Over | Refused | HungUp | MediaStats
+MediaRequest = (
+    Offer
+    | Open
+    | Dig
+    | ClientEvent
+    | ClientPacket
+    | Lost
+    | Tell
+    | HangUp
+    | GetMediaStats
+    | KeepVoice
+    | DropVoice
+    | GetVoices
+    | Transcribe
+)
+MediaReply = (
+    Answer
+    | Opened
+    | Taken
+    | ServerEvent
+    | ServerPacket
+    | Closed
+    | Told
+    | Over
+    | Refused
+    | HungUp
+    | MediaStats
+    | Noted
+    | VoicesUsed
+    | Transcribed
+)

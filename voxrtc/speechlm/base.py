@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +22,10 @@ HOST = torch.device("cpu")
 
 class InvalidRequest(ValueError):
     """This text or voice cannot be spoken. The message is shown to the person and says what to do."""
+
+
+class TooLong(InvalidRequest):
+    """A conversation that does not fit: the engine leaves its oldest turns out and asks again."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,18 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class Said:
+    """A turn of a conversation, as a model that `hears` takes it."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str = ""  # what was said, if that is known or was typed; of an assistant's turn with frames it is unused
+    sound: Any = None  # of the user: what `SpeechLM.hear` made of the recording, complete
+    frames: Tensor | None = None  # of the assistant: as they were sampled [n, width], text and all, cut to what was heard
+
+
+@dataclass(frozen=True)
 class Utterance:
-    """A piece of text to be spoken, by whom, and after what."""
+    """A piece of text to be spoken, by whom, and after what. Or, for a model that `hears`, a conversation to be answered."""
 
     text: str
     voice: str = "default"
@@ -110,6 +124,7 @@ class Utterance:
     before: tuple[Turn, ...] = ()  # only for models that `remember`
     source: str | None = None  # what was written that `split` made `text` of; None: `text` itself
     instructions: str = ""  # how to speak it, in words; heard by models that take such
+    conversation: tuple[Said, ...] = ()  # only for models that `hear`: the prompt is this, and `text` is ""
 
 
 @dataclass(frozen=True)
@@ -197,7 +212,10 @@ class SpeechLM(ABC):
     device = HOST  # where weights, tables and what they give are
     dtype = torch.float32  # of the backbone, hence of the cache
     runs = False  # whether text can come while it is spoken: `extend` and `grow`
+    clones = False  # whether it speaks in the voice of a recording: `clone`
     remembers = False  # whether a piece's prompt needs the stream's earlier `Turn`s, so that it waits until they are spoken
+    hears = False  # whether it takes conversations with sound, and answers them in words and sound: `listen`, `hear`, `written`
+    hearing_rate = 16_000  # of the samples that `hear` takes
 
     @abstractmethod
     def split(self, text: str) -> list[str]:
@@ -205,7 +223,10 @@ class SpeechLM(ABC):
 
     @abstractmethod
     def preprocess(self, utterance: Utterance) -> Prompt:
-        """A piece -> its prompt. May be slow: runs off the step loop, on one thread. Raises `InvalidRequest`."""
+        """A piece, or a conversation -> its prompt. May be slow: runs off the step loop, on one thread.
+
+        Raises `InvalidRequest`, and `TooLong` for a conversation that has to be shorter.
+        """
 
     def extend(self, prompt: Prompt | None, utterance: Utterance, final: bool) -> Prompt | None:
         """As much of a text that is still being written as can be spoken now and fits one prompt; None: not a word.
@@ -220,6 +241,22 @@ class SpeechLM(ABC):
         """A recording -> what `Utterance.imitation` takes. May be slow, like `preprocess`. Raises `InvalidRequest`."""
         raise InvalidRequest("This model speaks with its own voices only. Please choose one of them.")
 
+    def listen(self) -> Any:
+        """A fresh state of a recording that is being heard."""
+        raise NotImplementedError
+
+    def hear(self, hearing: Any, samples: Tensor, final: bool) -> None:
+        """More of a recording: floats [n], mono, any n. After `final` its state is complete, and goes into prompts (`Said`).
+
+        All that can be is computed now, so that little is left when the person has finished; how the recording was cut must
+        not matter. In place, on a thread of its own, without gradients. Raises `InvalidRequest`.
+        """
+        raise NotImplementedError
+
+    def written(self, frames: Tensor) -> str:
+        """The text in all frames [n, width] of a reply so far, of whole characters. It only grows as frames come."""
+        raise NotImplementedError
+
     def passes(self, frame: Tensor) -> int:
         """How many units of its prompt's text end with a frame [width], at most one; of models whose prompts have `words`."""
         return 0
@@ -229,7 +266,8 @@ class SpeechLM(ABC):
         return self.detokenizer.new_state(seed)
 
     def silent(self, frame: Tensor) -> bool:
-        """Whether a frame [width] is none of the sound's: with some models a step may take in text and say nothing."""
+        """Whether a frame [width] is none of the sound's: with some models a step may take in or write text and say nothing.
+        The detokenizer does not get it."""
         return False
 
     @abstractmethod

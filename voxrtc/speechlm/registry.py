@@ -43,9 +43,22 @@ def _pocket(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     return Pocket.load(card.folder, device)
 
 
+def _stepaudio2(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+    from voxrtc.speechlm.stepaudio2.model import StepAudio2
+
+    return StepAudio2.load(card.folder, device, dtype)
+
+
 # A family is imported only when it is asked for.
 Load = Callable[[Card, torch.device, torch.dtype], SpeechLM]
-FAMILIES: dict[str, Load] = {"cosyvoice2": _cosyvoice2, "csm": _csm, "lark": _lark, "orpheus": _orpheus, "pocket": _pocket}
+FAMILIES: dict[str, Load] = {
+    "cosyvoice2": _cosyvoice2,
+    "csm": _csm,
+    "lark": _lark,
+    "orpheus": _orpheus,
+    "pocket": _pocket,
+    "stepaudio2": _stepaudio2,
+}
 
 
 def load(
@@ -62,4 +75,4 @@ def load(
     model = FAMILIES[card.info.family](card, device, dtype)
     chosen = {key: value for key, value in msgspec.structs.asdict(card.defaults).items() if value is not None}
     model.defaults = msgspec.structs.replace(model.defaults, **chosen)
-    return msgspec.structs.replace(card.info, running=model.runs), model
+    return msgspec.structs.replace(card.info, running=model.runs, clones=model.clones), model

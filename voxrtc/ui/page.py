@@ -23,7 +23,8 @@ from voxrtc.ui.markup import markup
 STATIC = ROOT / "static"
 PREFIX = "/voxrtc"  # never /static, which would hide Gradio's own files
 
-STYLES = ("tokens", "page", "controls", "talk", "speak", "shelf", "dashboard", "crowd")  # later ones build on those before
+# Later ones build on those before
+STYLES = ("tokens", "page", "controls", "talk", "speak", "booth", "shelf", "dashboard", "crowd")
 _LINK = '<link rel="{rel}" href="voxrtc/{path}">'
 HEAD = "\n".join(
     [_LINK.format(rel="stylesheet", path=f"css/{name}.css") for name in STYLES]

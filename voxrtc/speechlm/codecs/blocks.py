@@ -28,14 +28,15 @@ class Grid:
 
 @dataclass(frozen=True)
 class Remembered:
-    """Keys and values of whole blocks from number `first` on: [entries, copies, 2, rows, width]."""
+    """Keys and values of rows up to the end of block `number`: [entries, copies, 2, rows, width]."""
 
-    first: int
+    number: int
     rows: Tensor
 
     def positions(self, size: int) -> Tensor:
         """Of its rows in the stream."""
-        return self.first * size + torch.arange(self.rows.shape[3])
+        count = self.rows.shape[3]
+        return (self.number + 1) * size - count + torch.arange(count)
 
 
 @dataclass
@@ -73,7 +74,7 @@ class BlockCall:
         keys = torch.cat((torch.stack([_fill(part, self._seen) for part in past]), new), 1)
         visible = self._visible(new, keys)
         distances = torch.where(visible, new[:, :, None] - keys[:, None], 0)
-        self.farthest = int(distances.max())
+        self.nearest, self.farthest = int(distances.min()), int(distances.max())
         self.distances = distances.to(device)  # [streams, rows, keys]; 0 where nothing is seen
         self._mask = visible.repeat(copies, 1, 1)[:, None].to(device)
         self._ends = (torch.tensor(self._counts)[:, None]).repeat(copies, 1).to(device)
@@ -139,7 +140,7 @@ class BlockCall:
             if number < memory.kept or number >= oldest:
                 begin = (number - first) * size
                 memory.past.append(Remembered(number, torch.stack([part[:, :, begin : begin + size] for part in fresh])))
-        memory.past = [part for part in memory.past if part.first < memory.kept or part.first >= oldest]
+        memory.past = [part for part in memory.past if part.number < memory.kept or part.number >= oldest]
 
 
 def _fill(positions: Tensor, count: int) -> Tensor:

@@ -36,7 +36,7 @@ class ConformerConfig:
 class RelativeAttention(nn.Module):
     """Attention that adds to each product of query and key one of query and distance."""
 
-    nearest: int
+    ahead: int
     far: Tensor
 
     def __init__(self, config: ConformerConfig) -> None:
@@ -48,16 +48,17 @@ class RelativeAttention(nn.Module):
         self.distance_bias = nn.Parameter(torch.zeros(config.heads, self.head_dim))
 
     def prepare(self, block: int) -> None:
-        """What its weights say of every distance, from `block` rows ahead on. After they are filled."""
-        self.nearest = 1 - block
-        angles = torch.arange(self.nearest, FARTHEST, device=self.distance.weight.device)
+        """What its weights say of every distance in and behind a block of so many rows. After they are filled."""
+        self.ahead = block - 1
+        angles = torch.arange(-self.ahead, FARTHEST, device=self.distance.weight.device)
         self.far = self.distance(_sinusoid(angles, self.distance.in_features)).unflatten(-1, (self.heads, -1)).transpose(0, 1)
 
     def forward(self, x: Tensor, entry: int, call: BlockCall) -> Tensor:
         """[streams, rows, dim] -> the same."""
         q, k, v = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.query, self.key, self.value))
-        index = call.distances.clamp(self.nearest, FARTHEST - 1) - self.nearest
-        far = self.far[:, : call.farthest - self.nearest + 1]
+        assert self.ahead + call.nearest >= 0, f"a row {-call.nearest} ahead"
+        index = call.distances.clamp(max=FARTHEST - 1) - call.nearest
+        far = self.far[:, self.ahead + call.nearest : self.ahead + call.farthest + 1]
         by_distance = (q + self.distance_bias).transpose(1, 2) @ far.transpose(1, 2)
         bias = by_distance.gather(3, index[:, None].expand(-1, self.heads, -1, -1)) / math.sqrt(self.head_dim)
         return self.output(call.attend(entry, q + self.content_bias, k, v, bias).flatten(2))
@@ -104,9 +105,9 @@ class Conformer(nn.Module):
         self.norm = nn.LayerNorm(config.dim)
 
     @torch.no_grad()
-    def prepare(self) -> None:
-        """After its weights are filled."""
-        for blocks, size in ((self.lower, self.config.block), (self.upper, RATIO * self.config.block)):
+    def prepare(self, longest: int) -> None:
+        """For blocks of so many tokens. After its weights are filled."""
+        for blocks, size in ((self.lower, longest), (self.upper, RATIO * longest)):
             for block in blocks:
                 block.attention.prepare(size)
 

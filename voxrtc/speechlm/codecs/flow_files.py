@@ -62,13 +62,18 @@ def _count(tensors: dict[str, Tensor], prefix: str) -> int:
 
 def flow_table(config: FlowConfig) -> dict[str, tuple[str, ...]]:
     """Names in a `TokenFlow` -> names on disk, for `weights.load_module`."""
+    assert isinstance(config.estimator, UNetConfig)
+    return frame_table(config.encoder) | _estimator(config.estimator)
+
+
+def frame_table(config: ConformerConfig) -> dict[str, tuple[str, ...]]:
+    """The part without the estimator."""
     table = {"tokens.weight": ("input_embedding.weight",)}
-    table |= _affine("speaker", "spk_embed_affine_layer") | _affine("leave", "encoder_proj")
-    table |= _encoder(config.encoder) | _estimator(config.estimator)
-    return table
+    return table | affine("speaker", "spk_embed_affine_layer") | affine("leave", "encoder_proj") | _encoder(config)
 
 
-def _affine(ours: str, theirs: str) -> dict[str, tuple[str, ...]]:
+def affine(ours: str, theirs: str) -> dict[str, tuple[str, ...]]:
+    """A weight and its bias."""
     return {f"{ours}.{kind}": (f"{theirs}.{kind}",) for kind in ("weight", "bias")}
 
 
@@ -80,7 +85,7 @@ def _encoder(config: ConformerConfig) -> dict[str, tuple[str, ...]]:
     }  # fmt: skip
     table: dict[str, tuple[str, ...]] = {}
     for ours, theirs in names.items():
-        table |= _affine(f"encoder.{ours}", ENCODER + theirs)
+        table |= affine(f"encoder.{ours}", ENCODER + theirs)
     for stack, theirs, layers in (("lower", "encoders", config.lower), ("upper", "up_encoders", config.upper)):
         for i in range(layers):
             table |= _conformer_block(f"encoder.{stack}.{i}.", f"{ENCODER}{theirs}.{i}.")
@@ -99,7 +104,7 @@ def _conformer_block(ours: str, theirs: str) -> dict[str, tuple[str, ...]]:
         f"{ours}attention.distance_bias": (f"{theirs}self_attn.pos_bias_v",),
     }
     for name, other in names.items():
-        table |= _affine(ours + name, theirs + other)
+        table |= affine(ours + name, theirs + other)
     return table
 
 
@@ -111,7 +116,7 @@ def _estimator(config: UNetConfig) -> dict[str, tuple[str, ...]]:
     }  # fmt: skip
     table: dict[str, tuple[str, ...]] = {}
     for ours, theirs in names.items():
-        table |= _affine(f"estimator.{ours}", ESTIMATOR + theirs)
+        table |= affine(f"estimator.{ours}", ESTIMATOR + theirs)
     stages = {"down": "down_blocks.0", "up": "up_blocks.0", **{f"middle.{i}": f"mid_blocks.{i}" for i in range(config.middle)}}
     for ours, theirs in stages.items():
         table |= _stage(f"estimator.{ours}.", f"{ESTIMATOR}{theirs}.", config.depth)
@@ -126,11 +131,11 @@ def _stage(ours: str, theirs: str, depth: int) -> dict[str, tuple[str, ...]]:
     }  # fmt: skip
     table: dict[str, tuple[str, ...]] = {}
     for name, other in names.items():
-        table |= _affine(ours + name, theirs + other)
+        table |= affine(ours + name, theirs + other)
     for i in range(depth):
         mine, block = f"{ours}blocks.{i}.", f"{theirs}1.{i}."
         table[f"{mine}qkv.weight"] = tuple(f"{block}attn1.to_{part}.weight" for part in "qkv")
-        table |= _affine(f"{mine}output", f"{block}attn1.to_out.0") | _affine(f"{mine}attention_norm", f"{block}norm1")
-        table |= _affine(f"{mine}up", f"{block}ff.net.0.proj") | _affine(f"{mine}down", f"{block}ff.net.2")
-        table |= _affine(f"{mine}ffn_norm", f"{block}norm3")
+        table |= affine(f"{mine}output", f"{block}attn1.to_out.0") | affine(f"{mine}attention_norm", f"{block}norm1")
+        table |= affine(f"{mine}up", f"{block}ff.net.0.proj") | affine(f"{mine}down", f"{block}ff.net.2")
+        table |= affine(f"{mine}ffn_norm", f"{block}norm3")
     return table

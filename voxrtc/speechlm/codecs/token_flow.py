@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from voxrtc.speechlm.codecs.blocks import BlockCall, Grid, Memory
 from voxrtc.speechlm.codecs.conformer import RATIO, Conformer, ConformerConfig
+from voxrtc.speechlm.codecs.estimator import EstimatorConfig
 from voxrtc.speechlm.codecs.flow import Solver
 from voxrtc.speechlm.codecs.noise import Noise, SeededNoise
-from voxrtc.speechlm.codecs.unet import UNet, UNetConfig
+from voxrtc.speechlm.codecs.unet import UNetConfig
 
 PASS = 2  # blocks of a stream at a time: bounds memory
 
@@ -35,7 +36,7 @@ class FlowConfig:
     codes: int = 6561
     speaker: int = 192  # width of a speaker's embedding
     encoder: ConformerConfig = field(default_factory=ConformerConfig)
-    estimator: UNetConfig = field(default_factory=UNetConfig)
+    estimator: EstimatorConfig = field(default_factory=UNetConfig)
     left: int = 2  # blocks that a block sees to its left, beside the prompt
 
 
@@ -90,11 +91,16 @@ class TokenFlow(nn.Module):
         self.speaker = nn.Linear(config.speaker, mel)
         self.encoder = Conformer(config.encoder)
         self.leave = nn.Linear(config.encoder.dim, mel)
-        self.estimator = UNet(config.estimator)
+        self.estimator = config.estimator.build()
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a block at most."""
+        return self.config.encoder.block
 
     def prepare(self) -> None:
         """After its weights are filled."""
-        self.encoder.prepare()
+        self.encoder.prepare(self.longest)
         self.estimator.prepare(self.solve.times[:-1])
 
     def begin(self, prompt: FlowPrompt, noise: Noise) -> FlowState:
@@ -122,8 +128,9 @@ class TokenFlow(nn.Module):
         ]
         for state, new in zip(ahead, tokens, strict=True):
             state.waiting = torch.cat((state.waiting, new))
+        grid = Grid(self.config.encoder.block, self.config.left)
         while counts := self._counts(ahead, final):
-            frames = self._frames([ahead[i] for i in counts], list(counts.values()))
+            frames = self._frames([ahead[i] for i in counts], list(counts.values()), grid)
             for i, mel in zip(counts, frames, strict=True):
                 mels[i].append(mel)
         for state, new, last in zip(states, ahead, final, strict=True):
@@ -139,13 +146,13 @@ class TokenFlow(nn.Module):
         ]
         return {i: min(count, PASS * block) for i, count in enumerate(ready) if count}
 
-    def _frames(self, states: Sequence[FlowState], counts: Sequence[int]) -> list[Tensor]:
+    def _frames(self, states: Sequence[FlowState], counts: Sequence[int], tokens: Grid) -> list[Tensor]:
         """The next tokens of each stream -> its frames, without those of the prompt. Moves the states."""
         begins, doubled = [state.position for state in states], [RATIO * count for count in counts]
-        block, left, device = self.config.encoder.block, self.config.left, self.leave.weight.device
-        lower = BlockCall([state.lower for state in states], counts, Grid(block, left), device)
-        upper = BlockCall([state.upper for state in states], doubled, Grid(RATIO * block, left), device)
-        solver = BlockCall([state.solver for state in states], doubled, Grid(RATIO * block, left), device, copies=2)
+        frames, device = Grid(RATIO * tokens.size, tokens.left), self.leave.weight.device
+        lower = BlockCall([state.lower for state in states], counts, tokens, device)
+        upper = BlockCall([state.upper for state in states], doubled, frames, device)
+        solver = BlockCall([state.solver for state in states], doubled, frames, device, copies=2)
         wanted = self._encode(states, lower, upper)
         noise = _batch([state.noise.rows(at, at + n).to(device) for state, at, n in zip(states, begins, doubled, strict=True)])
         prompts = _batch([_span(state.prompt.mel, at, at + n) for state, at, n in zip(states, begins, doubled, strict=True)])

@@ -1,8 +1,7 @@
 """The network of CosyVoice 2's flow (arXiv 2412.10117, section 2.3; Matcha-TTS's, 2309.03199, made causal): what flows where.
 
 A U without a bow: one stage down, twelve in the middle, one up, all at the same rate. A stage is a residual block of causal
-convolutions, told the time, and four transformer blocks. At each of the solver's steps it is another network to a stream's
-memory, which is therefore kept step by step; and what a residual block adds for the time is known before anything comes.
+convolutions, which adds what it is told of the time, and four transformer blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from voxrtc.speechlm.codecs.blocks import BlockCall
+from voxrtc.speechlm.codecs.estimator import Convolution, Estimator, Step
 
 
 @dataclass(frozen=True)
@@ -38,36 +38,9 @@ class UNetConfig:
     def stages(self) -> int:
         return self.middle + 2
 
-
-@dataclass(frozen=True)
-class Step:
-    """One of the solver's steps, in a call."""
-
-    number: int
-    shifts: Tensor  # [stages, dim] for its time
-    call: BlockCall
-    attentions: int  # in the network
-    convolutions: int
-
-    def attend(self, number: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """`BlockCall.attend` of an attention at this step."""
-        return self.call.attend(self.number * self.attentions + number, q, k, v)
-
-    def behind(self, number: int, x: Tensor, reach: int) -> Tensor:
-        """`BlockCall.behind` of a convolution at this step."""
-        return self.call.behind(self.number * self.convolutions + number, x, reach)
-
-
-class Convolution(nn.Module):
-    """Three taps: this row and the two before."""
-
-    def __init__(self, channels: int, out: int, number: int) -> None:
-        super().__init__()
-        self.number, self.taps = number, nn.Conv1d(channels, out, 3)
-
-    def forward(self, x: Tensor, step: Step) -> Tensor:
-        """[batch, rows, channels] -> [batch, rows, out]."""
-        return self.taps(step.behind(self.number, x, 2).transpose(1, 2)).transpose(1, 2)
+    def build(self) -> UNet:
+        """Without weights."""
+        return UNet(self)
 
 
 class ConvolutionBlock(nn.Module):
@@ -110,7 +83,7 @@ class Stage(nn.Module):
         self.blocks = nn.ModuleList(TransformerBlock(config, number * config.depth + i) for i in range(config.depth))
 
     def forward(self, x: Tensor, step: Step) -> Tensor:
-        hidden = self.second(self.first(x, step) + step.shifts[self.number], step)
+        hidden = self.second(self.first(x, step) + step.told[self.number], step)
         x = hidden + self.skip(x)
         for block in self.blocks:
             x = block(x, step)
@@ -133,7 +106,7 @@ class Times(nn.Module):
         return self.second(F.silu(self.first(torch.cat((angles.sin(), angles.cos()), -1))))
 
 
-class UNet(nn.Module):
+class UNet(Estimator):
     """Velocities of mel frames."""
 
     shifts: Tensor
@@ -163,7 +136,6 @@ class UNet(nn.Module):
         self.shifts = torch.stack([stage.time(told) for stage in self.stages], 1)
 
     def forward(self, x: Tensor, number: int, call: BlockCall) -> Tensor:
-        """[batch, rows, inputs] at step `number` -> velocities [batch, rows, mel]."""
         stages = self.config.stages
         step = Step(number, self.shifts[number], call, stages * self.config.depth, 2 * stages + 3)
         skip = self.down(x, step)

@@ -14,15 +14,16 @@ from voxrtc.speechlm.base import HOST, Batch, CacheShape, Clip, Frames, InvalidR
 from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer, FlowSoundState
 from voxrtc.speechlm.codecs.flow_files import load_flow
 from voxrtc.speechlm.codecs.hift_files import load_hift
+from voxrtc.speechlm.codecs.voice_reader import LONGEST_CLIP, TOKEN_RATE, VoiceReader
 from voxrtc.speechlm.cosyvoice2.network import Network
 from voxrtc.speechlm.cosyvoice2.prompt import Asked, Voice, rows_of
 from voxrtc.speechlm.cosyvoice2.running import TEXT, TURN, read
 from voxrtc.speechlm.cosyvoice2.sampling import WINDOW, choose
 from voxrtc.speechlm.cosyvoice2.text import Writer
 from voxrtc.speechlm.cosyvoice2.turns import Turns
-from voxrtc.speechlm.cosyvoice2.voice import LONGEST_CLIP, TOKEN_RATE, VoiceReader
 from voxrtc.speechlm.weights import WeightsError, read_pickle
 
+TOKENIZER = "speech_tokenizer_v2.onnx"
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 HEARD_TEXT = 200  # tokens of a recording's text, or of how to speak
 HEARD_CODES = 150  # of a recording that the flow hears, the last: what it remembers of a second takes 230 MB
@@ -51,7 +52,7 @@ class CosyVoice2(SpeechLM):
     five tokens at a time, in turn with fifteen codes; a step that takes in text gives a frame that makes no sound.
     """
 
-    runs = True
+    runs = clones = True
     codebooks = 1
     voices = ("default",)
     frame_rate = float(TOKEN_RATE)
@@ -77,7 +78,7 @@ class CosyVoice2(SpeechLM):
         if flow.config.codes != network.rows.codes:
             raise WeightsError(f"{folder}: llm.pt and flow.pt disagree about speech tokens. Fetch both again.")
         hift = load_hift(read_pickle(folder / "hift.pt"), folder / "hift.pt", device)
-        return cls(network, writer, FlowDetokenizer(flow, hift), VoiceReader(folder, device))
+        return cls(network, writer, FlowDetokenizer(flow, hift), VoiceReader(folder, TOKENIZER, device))
 
     def split(self, text: str) -> list[str]:
         return sentences.pieces(text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)

@@ -58,7 +58,7 @@ class Csm(SpeechLM):
     imitate the model makes up someone, and goes on as him in the later pieces of a text, since it is given the earlier ones.
     """
 
-    remembers = True
+    remembers = clones = True
     defaults = Sampling(temperature=0.9, top_k=50, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
 
     def __init__(self, network: Network, writer: Writer, codec: MimiTokens, voices: Sequence[str]) -> None:

@@ -22,15 +22,15 @@ from voxrtc.speechlm.weights import WeightsError
 RATE = 16_000  # that both networks hear
 TOKEN_RATE = 25  # speech tokens a second
 SHORTEST_CLIP, LONGEST_CLIP = 1, 30  # seconds
-S3, SPEAKER = "speech_tokenizer_v2.onnx", "campplus.onnx"
+SPEAKER = "campplus.onnx"  # in every repository
 
 
 class VoiceReader:
     """Hears recordings. The networks work on the host."""
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
-        """Read both from the model's folder. Raises `WeightsError`."""
-        self.device, self._tokens, self._speaker = device, _session(folder / S3), _session(folder / SPEAKER)
+    def __init__(self, folder: Path, tokenizer: str, device: torch.device) -> None:
+        """Read both from a folder, where S3's file is called `tokenizer`. Raises `WeightsError`."""
+        self.device, self._tokens, self._speaker = device, _session(folder / tokenizer), _session(folder / SPEAKER)
 
     def read(self, clip: Clip, sample_rate: int) -> FlowPrompt:
         """What a recording at `sample_rate` is to the flow, on the model's device. Raises `InvalidRequest`."""

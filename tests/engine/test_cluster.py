@@ -1,0 +1,86 @@
+"""Two engines of Lark as Ray actors, behind one address: speech, a death, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.engine.test_process import TEXT, eventually, request
+from voxrtc.engine.client import EngineClient, StreamFailed
+from voxrtc.engine.transport import ZmqTransport
+from voxrtc.messages.engine import Chunk, Stats
+from voxrtc.settings import Settings
+from voxrtc.supervisor import Child, Supervisor
+
+WITHIN = 120.0  # seconds for two replicas, on a machine that does something else, too
+
+
+def actors(parent: int) -> list[int]:
+    """The processes of Ray's below `parent` that have replicas in them."""
+    parents, named = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if (folder / "cmdline").read_text().startswith("ray::Actor"):
+                named.append(int(folder.name))
+        except OSError:
+            continue
+
+    def below(pid: int) -> bool:
+        return pid == parent or (pid in parents and below(parents[pid]))
+
+    return [pid for pid in named if below(pid)]
+
+
+async def both(client: EngineClient) -> Stats:
+    async def look() -> Stats | None:
+        stats = await client.stats()
+        return stats if len(stats.replicas) == 2 else None
+
+    return await eventually(look, WITHIN)  # type: ignore[return-value]
+
+
+async def speech(client: EngineClient, begun: asyncio.Event | None = None) -> int:
+    """Samples of one utterance."""
+    samples = 0
+    async for reply in client.generate(request(" ".join([TEXT] * 3))):
+        if isinstance(reply, Chunk):
+            samples += len(reply.pcm) // 2
+            assert reply.timing is None or abs(time.monotonic() - reply.timing.accepted) < WITHIN
+            if begun:
+                begun.set()
+    return samples
+
+
+@pytest.mark.anyio
+async def test_two_replicas_speak_as_one_and_one_may_die(tmp_path: Path) -> None:
+    settings = Settings(workers="ray", replicas=2)
+    address = f"ipc://{tmp_path}/engine"
+    child = Child("cluster", ["-m", "voxrtc.engine.cluster", "--listen", address], settings.environment())
+    async with Supervisor([child]):
+        client = EngineClient(ZmqTransport(address))
+        await both(client)
+        assert child.process
+        pids = actors(child.process.pid)
+        assert len(pids) == 2
+        alone = await speech(client)
+        assert await asyncio.gather(*(speech(client) for _ in range(4))) == [alone] * 4
+
+        begun = [asyncio.Event() for _ in range(4)]
+        talking = [asyncio.create_task(speech(client, event)) for event in begun]
+        await asyncio.gather(*(event.wait() for event in begun))
+        os.kill(pids[0], signal.SIGKILL)
+        ended = await asyncio.gather(*talking, return_exceptions=True)
+        failed = [each for each in ended if isinstance(each, StreamFailed)]
+        assert 1 <= len(failed) <= 2 and all(each.code == "engine_lost" for each in failed)
+        assert [each for each in ended if isinstance(each, int)] == [alone] * (4 - len(failed))
+        assert await speech(client) == alone  # by the other one, at once
+        await both(client)
+        cluster = child.process.pid
+        await client.close()
+    assert actors(cluster) == [] and child.restarts == 0

@@ -1,0 +1,254 @@
+"""Several engines as one, of engines without a model: who gets what, and what happens when one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.fake_engine import TONE_MODEL, ToneTransport
+from voxrtc.engine import replicas as replicas_module
+from voxrtc.engine.client import Transport
+from voxrtc.engine.replicas import Replicas
+from voxrtc.messages.conversation import Forget, Hear, Heard
+from voxrtc.messages.engine import (
+    Cancel,
+    Chunk,
+    Ended,
+    EngineReply,
+    Extend,
+    Failed,
+    ForgetVoice,
+    Generate,
+    GetModels,
+    GetStats,
+    Models,
+    Progress,
+    Reference,
+    SetPolicy,
+    SetReplicas,
+    Stats,
+)
+
+pytestmark = pytest.mark.anyio
+numbers = itertools.count()
+
+
+class ToneHost:
+    """Runs tones; one whose name is `missing` finds no place."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, ToneTransport] = {}
+        self.stopped: list[str] = []
+        self.missing: set[str] = set()
+
+    async def find(self, name: str) -> Transport:
+        if name in self.missing:
+            await asyncio.Event().wait()
+        self.found[name] = transport = ToneTransport(speed=200.0)
+        return transport
+
+    async def stop(self, name: str) -> None:
+        self.stopped.append(name)
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Listener:
+    """What came of one stream."""
+
+    name: str
+    replies: list[EngineReply] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __call__(self, reply: EngineReply) -> None:
+        self.replies.append(reply)
+        self.changed.set()
+
+    async def until(self, kind: type[EngineReply]) -> EngineReply:
+        while not (found := [reply for reply in self.replies if isinstance(reply, kind)]):
+            self.changed.clear()
+            await asyncio.wait_for(self.changed.wait(), 10)
+        return found[0]
+
+
+@dataclass
+class House:
+    """Replicas over tones, as the server has them."""
+
+    host: ToneHost
+    replicas: Replicas
+    told: list[Progress]
+    opened: list[str]
+
+    def say(self, text: str = "one two three", **more: Any) -> Listener:
+        listener = Listener(f"stream-{next(numbers)}")
+        request = Generate(stream=listener.name, text=text, accepted=time.monotonic(), **more)
+        self.replicas.submit(request, listener)
+        return listener
+
+    async def asked(self, question: GetStats | GetModels, kind: type[EngineReply]) -> EngineReply:
+        listener = Listener("")
+        self.replicas.submit(question, listener)
+        return await listener.until(kind)
+
+    def speaker(self, listener: Listener) -> str:
+        """Which replica was asked last for a stream."""
+        return next(
+            name
+            for name, transport in reversed(self.host.found.items())
+            if any(isinstance(r, Generate) and r.stream == listener.name for r in transport.requests)
+        )
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    host, told, opened = ToneHost(), [], []  # type: ignore[var-annotated]
+    replicas = Replicas(host, 2, told.append, lambda _, info: opened.append(info.name))
+    made = House(host, replicas, told, opened)
+    await eventually(lambda: len(host.found) == 2)
+    yield made
+    await replicas.close()
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+async def test_streams_are_shared_out_and_what_they_are_told_is_theirs(house: House) -> None:
+    assert house.opened == ["tone"]
+    listeners = [house.say() for _ in range(6)]
+    for listener in listeners:
+        await listener.until(Ended)
+        assert [reply.stream for reply in listener.replies] == [listener.name] * 4  # type: ignore[union-attr]
+        timing = next(reply.timing for reply in listener.replies if isinstance(reply, Chunk) and reply.timing)
+        assert abs(timing.received - timing.accepted) < 5
+    said = [house.speaker(listener) for listener in listeners]
+    assert sorted(said) == ["replica-0"] * 3 + ["replica-1"] * 3
+
+
+async def test_what_concerns_a_stream_goes_where_it_is(house: House) -> None:
+    listener = house.say("one two ", final=False)
+    await listener.until(Chunk)
+    house.replicas.submit(Extend(stream=listener.name, text="three", final=True), listener)
+    await listener.until(Ended)
+    assert sum(isinstance(reply, Chunk) for reply in listener.replies) == 3
+    other = house.say("many " * 50)
+    await other.until(Chunk)
+    house.replicas.submit(Cancel(stream=other.name), other)
+    await eventually(lambda: any(isinstance(r, Cancel) for r in house.host.found[house.speaker(other)].requests))
+
+
+async def test_a_recording_is_made_into_a_voice_once(house: House) -> None:
+    mine, yours = (Reference(pcm=sound, sample_rate=8000) for sound in (b"mine", b"yours"))
+    places: dict[bytes, set[str]] = {b"mine": set(), b"yours": set()}
+    for reference in (mine, yours, mine, yours, mine):
+        listener = house.say(reference=reference)
+        await listener.until(Ended)
+        places[reference.pcm].add(house.speaker(listener))
+    assert len(places[b"mine"]) == len(places[b"yours"]) == 1
+
+
+async def test_a_conversation_is_heard_and_answered_in_one_place(house: House) -> None:
+    nobody = Listener("")
+    for person in "ab":
+        for turn in "12":
+            for first, final in ((True, False), (False, True)):
+                hear = Hear(hearing=f"{person}/{turn}", pcm=b"", sample_rate=16_000, first=first, final=final)
+                house.replicas.submit(hear, nobody)
+    await eventually(lambda: sum(isinstance(r, Hear) for t in house.host.found.values() for r in t.requests) == 8)
+    where = {r.hearing: name for name, t in house.host.found.items() for r in t.requests if isinstance(r, Hear)}
+    assert where["a/1"] == where["a/2"] and where["b/1"] == where["b/2"]
+    for person in "ab":
+        turns = tuple(Heard(hearing=f"{person}/{turn}") for turn in "12")
+        for _ in range(3):
+            listener = house.say("one two three", conversation=turns)
+            await listener.until(Ended)
+            assert house.speaker(listener) == where[f"{person}/2"]
+    house.replicas.submit(Forget(hearing="a/1"), nobody)
+    await eventually(lambda: any(isinstance(r, Forget) for r in house.host.found[where["a/1"]].requests))
+    house.replicas.submit(ForgetVoice(digest="x"), nobody)
+    await eventually(lambda: all(any(isinstance(r, ForgetVoice) for r in t.requests) for t in house.host.found.values()))
+
+
+async def test_who_has_heard_nothing_yet_begins_anew_elsewhere_and_others_are_told(house: House) -> None:
+    for transport in house.host.found.values():
+        transport.speed = 0.5  # five words a second
+    silent, other = house.say("one"), house.say(" ".join(["many"] * 50))
+    await eventually(lambda: sum(isinstance(r, Generate) for t in house.host.found.values() for r in t.requests) == 2)
+    lost = house.host.found[house.speaker(silent)]
+    lost.lose()
+    ended = await silent.until(Ended)
+    assert isinstance(ended, Ended) and not any(isinstance(reply, Failed) for reply in silent.replies)
+
+    await other.until(Chunk)
+    house.host.found[house.speaker(other)].lose()
+    failed = await other.until(Failed)
+    assert isinstance(failed, Failed) and failed.code == "engine_lost"
+    again = house.say()  # on one that was found again, or is being
+    await again.until(Ended)
+
+
+async def test_nobody_left_is_said_at_once(house: House) -> None:
+    house.host.missing = {"replica-0", "replica-1"}
+    for transport in list(house.host.found.values()):
+        transport.lose()
+    request = Generate(stream="x", text="hello", accepted=0.0)
+    refusal = house.replicas.refusal(request)
+    assert refusal and refusal.code == "engine_lost"
+    failed = await house.say().until(Failed)
+    assert isinstance(failed, Failed) and failed.code == "engine_lost"
+
+
+async def test_a_drained_replica_ends_after_its_streams_and_takes_no_more(house: House) -> None:
+    for transport in house.host.found.values():
+        transport.speed = 1.0
+    slow = [house.say("one two three four five"), house.say("one two three four five")]
+    await slow[1].until(Chunk)
+    house.replicas.submit(SetReplicas(count=1), Listener(""))
+    later = [house.say("a") for _ in range(3)]
+    for listener in (*later, *slow):
+        await listener.until(Ended)
+        assert not any(isinstance(reply, Failed) for reply in listener.replies)
+    assert {house.speaker(listener) for listener in later} == {"replica-0"}
+    await eventually(lambda: house.host.stopped == ["replica-1"])
+    house.replicas.submit(SetReplicas(count=3), Listener(""))
+    await eventually(lambda: {"replica-0", "replica-1", "replica-2"} <= house.host.found.keys())
+
+
+async def test_one_that_no_place_was_found_for_can_be_given_up(house: House) -> None:
+    house.host.missing = {"replica-2"}
+    house.replicas.submit(SetReplicas(count=3), Listener(""))
+    house.replicas.submit(SetReplicas(count=2), Listener(""))
+    await eventually(lambda: house.host.stopped == ["replica-2"])
+
+
+async def test_they_answer_as_one(house: House) -> None:
+    stats = await house.asked(GetStats(call=7), Stats)
+    assert isinstance(stats, Stats) and stats.call == 7 and [each.name for each in stats.replicas] == ["replica-0", "replica-1"]
+    models = await house.asked(GetModels(call=8), Models)
+    assert isinstance(models, Models) and models.models == [TONE_MODEL]
+    house.replicas.submit(SetPolicy(policy="fifo"), Listener(""))
+    await eventually(lambda: all(transport.policy == "fifo" for transport in house.host.found.values()))
+    house.host.found["replica-1"].lose()
+    await eventually(lambda: house.host.found["replica-1"].policy == "fifo" and not house.host.found["replica-1"].lost)
+
+
+async def test_one_that_does_not_answer_is_ended(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas_module, "SILENT", 0.0)
+    await eventually(lambda: {"replica-0", "replica-1"} <= set(house.host.stopped))
+    monkeypatch.undo()
+    await house.say().until(Ended)

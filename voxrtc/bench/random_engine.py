@@ -1,0 +1,65 @@
+"""Our engine over a model at its full size with random weights: `python -m voxrtc.bench.random_engine --listen ipc://…`.
+
+What is computed costs the same as with real weights, so throughput and latency can be had where weights cannot. Such a model
+says nothing and never stops by itself, so a piece lasts as long as its words would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import threading
+from dataclasses import replace
+
+import torch
+
+from voxrtc.bench import random_models
+from voxrtc.cards import read_card
+from voxrtc.engine.process import build
+from voxrtc.engine.server import EngineServer
+from voxrtc.lifeline import die_with_parent
+from voxrtc.messages.engine import ModelInfo, Progress
+from voxrtc.settings import Settings
+from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
+
+SECONDS_A_WORD = 0.35
+MODELS = {"orpheus": random_models.orpheus, "csm": random_models.csm}
+
+
+def read(settings: Settings, device: torch.device, dtype: torch.dtype) -> tuple[ModelInfo, SpeechLM]:
+    """The model of the settings, without its weights. Raises `KeyError` for one that is not in `MODELS`."""
+    model = MODELS[settings.model](dtype, device)
+    preprocess = model.preprocess
+
+    def as_long_as_its_words(utterance: Utterance) -> Prompt:
+        prompt = preprocess(utterance)
+        frames = round(SECONDS_A_WORD * len(utterance.text.split()) * model.frame_rate)
+        return replace(prompt, max_frames=max(1, min(prompt.max_frames, frames)))
+
+    model.preprocess = as_long_as_its_words  # type: ignore[method-assign]
+    return read_card(settings.models, settings.model).info, model
+
+
+def main() -> None:
+    """Serve the model of the settings, like `engine.process`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--listen", required=True)
+    settings, arguments = Settings(), parser.parse_args()
+    logging.basicConfig(level=settings.log_level)
+    die_with_parent()
+    os.nice(5)
+    server = EngineServer(settings.model, arguments.listen)
+
+    def load() -> None:
+        server.tell(Progress(state="loading", stage="reading"))
+        engine = build(settings, read)
+        engine.start()
+        server.open(engine, engine.info)
+
+    threading.Thread(target=load, name="loading", daemon=True).start()
+    server.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Several engines of a model behind one address: `python -m voxrtc.engine.cluster --listen ipc://…` stands where an engine's
+process does (`engine.process`), so clients know no difference. Settings come from the environment; `workers` says who runs the
+replicas. No torch here."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import tempfile
+import threading
+from pathlib import Path
+
+from voxrtc import machine
+from voxrtc.cards import CardError, read_card
+from voxrtc.engine.local_host import LocalHost
+from voxrtc.engine.replicas import Host, Replicas
+from voxrtc.engine.server import EngineServer
+from voxrtc.lifeline import when_parent_ends
+from voxrtc.messages.engine import Progress
+from voxrtc.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, server: EngineServer) -> None:
+    """Have the replicas, until the process is asked to end."""
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    when_parent_ends(lambda: loop.call_soon_threadsafe(over.set))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            host = _host(settings, Path(folder), server)
+        except (CardError, ImportError) as wrong:
+            server.tell(Progress(state="failed", message=str(wrong)))
+            await over.wait()
+            return
+        loop.add_signal_handler(signal.SIGTERM, over.set)  # only now, since Ray takes it for itself
+        replicas = Replicas(host, settings.replicas, server.tell, server.open)
+        server.memory = lambda: replicas.memory
+        await over.wait()
+        await replicas.close()
+
+
+def _host(settings: Settings, folder: Path, server: EngineServer) -> Host:
+    """Raises `CardError`, and `ImportError` where Ray is not installed."""
+    here = machine.look(settings.device, settings.dtype)
+    if settings.workers == "local":
+        return LocalHost(settings, folder, machine.gpus())
+    try:
+        from voxrtc.engine.ray_host import RayHost
+    except ImportError:
+        raise ImportError("Ray is not installed: pip install -r requirements-ray.txt, or `make run WORKERS=ray`.") from None
+    server.tell(Progress(state="loading", stage="starting Ray"))
+    needs = read_card(settings.models, settings.model).needs
+    return RayHost(settings, needs, bool(here.gpu), lambda what: server.tell(Progress(state="loading", stage=what)))
+
+
+def main() -> None:
+    """Serve the model of the settings."""
+    parser = argparse.ArgumentParser(description="Several speech engines as one; settings come from the environment.")
+    parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
+    arguments, _ = parser.parse_known_args()
+    settings = Settings()
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s cluster %(levelname)s %(message)s")
+    server = EngineServer(settings.model, arguments.listen)
+    threading.Thread(target=server.serve, name="serving", daemon=True).start()
+    asyncio.run(run(settings, server))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""A replica as a router sees it, and the streams that it gave it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from voxrtc.engine.client import Transport
+from voxrtc.engine.clocks import Offset
+from voxrtc.engine.server import Reply
+from voxrtc.messages.engine import Generate, Progress, Stats
+
+
+@dataclass
+class Placed:
+    """A stream, and who hears of it."""
+
+    request: Generate
+    reply: Reply
+    moved: bool = False  # it began elsewhere
+    sounded: bool = False  # its listener has something of it
+    grown: bool = False  # more text came, so that its request is not all there is
+
+
+@dataclass
+class Link:
+    """A replica, from its start to its end, whether there is a way to it or not."""
+
+    name: str
+    transport: Transport | None = None  # None while there is no way to it
+    progress: Progress | None = None
+    stats: Stats | None = None
+    answered: float = 0.0  # when it last said how it is
+    memory: float = 0.0  # GB that it holds
+    draining: bool = False
+    offset: Offset = field(default_factory=Offset)
+    asked: dict[int, float] = field(default_factory=dict)  # how it is: when, by call
+    streams: dict[str, Placed] = field(default_factory=dict)
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+    there: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def ready(self) -> bool:
+        """It takes streams, unless it is `draining`."""
+        return self.transport is not None and self.progress is not None and self.progress.state == "ready"
+
+
+class Homes:
+    """Where things are, by their keys: the names of replicas. Of at most so many, the latest; "" is nowhere."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._names: OrderedDict[str, str] = OrderedDict()
+
+    def get(self, key: str) -> str:
+        return self._names.get(key, "")
+
+    def put(self, key: str, name: str) -> None:
+        self._names[key] = name
+        self._names.move_to_end(key)
+        if len(self._names) > self._most:
+            self._names.popitem(last=False)
+
+    def pop(self, key: str) -> str:
+        return self._names.pop(key, "")

@@ -1,0 +1,36 @@
+"""Replicas as processes of this machine, one a GPU where there are several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from voxrtc.engine.client import Transport
+from voxrtc.engine.transport import ZmqTransport
+from voxrtc.settings import HUB_TOKENS, Settings
+from voxrtc.supervisor import Child, Supervisor
+
+
+class LocalHost:
+    """`replicas.Host` by a supervisor, which starts again whoever dies. Sockets are in `folder`."""
+
+    def __init__(self, settings: Settings, folder: Path, gpus: int) -> None:
+        self._settings, self._folder, self._gpus = settings, folder, gpus
+        self._supervisor = Supervisor()
+        self._begun = 0
+
+    async def find(self, name: str) -> Transport:
+        address = f"ipc://{self._folder / name}"
+        if not self._supervisor.runs(name):
+            environment = self._settings.environment(*HUB_TOKENS)
+            if self._gpus and self._settings.device in ("auto", "cuda"):
+                environment["VOXRTC_DEVICE"] = f"cuda:{self._begun % self._gpus}"
+            self._begun += 1
+            self._supervisor.start(Child(name, ["-m", "voxrtc.engine.process", "--listen", address], environment))
+        return ZmqTransport(address)
+
+    async def stop(self, name: str) -> None:
+        await self._supervisor.stop(name)
+
+    async def close(self) -> None:
+        for name in list(self._supervisor.children):
+            await self._supervisor.stop(name)

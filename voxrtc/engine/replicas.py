@@ -1,0 +1,315 @@
+"""Several engines of one model as one: takes what an `Engine` takes, and gives each stream to one of them, which keeps it.
+
+Runs on an event loop of its own. A replica that dies takes its streams with it, but for those that have not made a sound
+yet: they begin anew elsewhere, and nobody hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from voxrtc.engine.client import LOST, EngineLost, Transport
+from voxrtc.engine.clocks import Offset, from_replica, to_replica
+from voxrtc.engine.link import Homes, Link, Placed
+from voxrtc.engine.router import Replica, capacity, choose
+from voxrtc.engine.server import Reply
+from voxrtc.engine.sums import added
+from voxrtc.machine import resident
+from voxrtc.messages.conversation import Forget, Hear, Heard, Wrote
+from voxrtc.messages.engine import (
+    Cancel,
+    Chunk,
+    Ended,
+    EngineReply,
+    EngineRequest,
+    Extend,
+    Failed,
+    ForgetVoice,
+    Generate,
+    GetModels,
+    GetStats,
+    GetUse,
+    ModelInfo,
+    Models,
+    Playout,
+    Progress,
+    Queued,
+    SetPolicy,
+    SetReplicas,
+    Stats,
+    Use,
+)
+
+LOOK_EVERY = 0.25  # seconds between looks at a replica's load
+SILENT = 10.0  # seconds without an answer, after which a replica is taken to hang, and ended
+FOUND_WITHIN = 10.0  # seconds that a connection may take before its address is asked for again
+OF = "/"  # parts a hearing's id from the conversation's: see `Hear`
+VOICES, HEARINGS = 64, 4096  # recordings, and things said, of which it is known where they were heard
+
+log = logging.getLogger(__name__)
+
+
+class Host(Protocol):
+    """Where replicas run: as processes here, or wherever Ray has a place for them."""
+
+    async def find(self, name: str) -> Transport:
+        """Start a replica unless it runs, wait until it does, and say how it is reached. Again after it was lost."""
+
+    async def stop(self, name: str) -> None:
+        """End a replica, however it is. A later `find` starts it anew."""
+
+    async def close(self) -> None:
+        """End all."""
+
+
+class Replicas:
+    """`host` runs `count` of them. `tell` is told of the model's progress until the first is ready, `opened` of that one.
+
+    Make it on its event loop. Of its methods only `submit` and `refusal` may be called elsewhere.
+    """
+
+    def __init__(
+        self, host: Host, count: int, tell: Callable[[Progress], None], opened: Callable[[Replicas, ModelInfo], None]
+    ) -> None:
+        self._host, self._tell, self._opened = host, tell, opened
+        self._loop = asyncio.get_running_loop()
+        self._links: dict[str, Link] = {}
+        self._keeping: dict[str, asyncio.Task[None]] = {}
+        self._owners: dict[str, Link] = {}  # of streams
+        self._voices = Homes(VOICES)  # of recordings, by their digests: who made them into voices
+        self._hearings = Homes(HEARINGS)  # who heard what people said
+        self._policy: SetPolicy | None = None
+        self._info: ModelInfo | None = None
+        self._calls = itertools.count()
+        self._curious: list[tuple[int, Reply]] = []  # who asked for `Stats` before there were any
+        self._looking = asyncio.create_task(self._look())
+        self.resize(count)
+
+    # --- from the server's thread ---
+
+    def submit(self, request: EngineRequest, reply: Reply) -> None:
+        """`Submits.submit`."""
+        self._loop.call_soon_threadsafe(self._take, request, reply)
+
+    def refusal(self, request: Generate) -> Failed | None:
+        """`Submits.refusal`: none may be left."""
+        if any(link.ready for link in list(self._links.values())):
+            return None
+        return Failed(stream=request.stream, code="engine_lost", message=LOST)
+
+    # --- on the loop ---
+
+    @property
+    def memory(self) -> float:
+        """GB that all hold, and this process."""
+        return resident() + sum(link.memory for link in list(self._links.values()))
+
+    def resize(self, count: int) -> None:
+        """Have so many. New ones are started; those that are too many take no more streams, and end when theirs have."""
+        assert count > 0
+        serving = [link.name for link in self._links.values() if not link.draining]
+        for name in serving[count:]:
+            self._drain(self._links[name])
+        free = (name for number in range(count + len(self._links)) if (name := f"replica-{number}") not in self._links)
+        for name in (next(free) for _ in range(count - len(serving))):
+            self._links[name] = link = Link(name)
+            self._keeping[name] = asyncio.create_task(self._keep(link), name=name)
+
+    def _drain(self, link: Link) -> None:
+        link.draining = True
+        if not link.streams:  # it may also be one that no place was found for
+            self._loop.call_soon(self._keeping[link.name].cancel)  # once it has begun, or it would not clean up
+
+    async def close(self) -> None:
+        """End all; streams fail."""
+        for task in (self._looking, *self._keeping.values()):
+            task.cancel()
+        for link in self._links.values():
+            self._lose(link)
+        await self._host.close()
+
+    def _take(self, request: EngineRequest, reply: Reply) -> None:
+        match request:
+            case Generate():
+                self._place(Placed(request, reply))
+            case Hear(hearing=hearing, first=first):
+                if link := self._hears(hearing, first):
+                    self._send(link, request)
+            case Forget(hearing=hearing):
+                if link := self._links.get(self._hearings.pop(hearing)):
+                    self._send(link, request)
+            case ForgetVoice(digest=digest):
+                self._voices.pop(digest)
+                for link in self._links.values():
+                    self._send(link, request)
+            case Cancel(stream=stream) | Playout(stream=stream) | Extend(stream=stream):
+                if link := self._owners.get(stream):
+                    link.streams[stream].grown |= isinstance(request, Extend)
+                    self._send(link, request)
+            case SetPolicy():
+                self._policy = request
+                for link in self._links.values():
+                    self._send(link, request)
+            case SetReplicas(count=count):
+                self.resize(count)
+            case GetModels(call=call):
+                assert self._info
+                reply(Models(call=call, models=[self._info]))
+            case GetStats(call=call):
+                self._curious.append((call, reply))
+                self._answer()
+
+    def _place(self, stream: Placed) -> None:
+        """Give a stream to the replica that has its voice, or what was said in its conversation, or most room."""
+        request = stream.request
+        voice = request.reference.digest if request.reference else ""
+        said = [turn.hearing for turn in request.conversation if isinstance(turn, Heard)]
+        name = self._choose(self._hearings.get(said[-1]) if said else self._voices.get(voice), surely=bool(said))
+        if not name:
+            stream.reply(Failed(stream=request.stream, code="engine_lost", message=LOST))
+            return
+        if voice:
+            self._voices.put(voice, name)
+        link = self._links[name]
+        link.streams[request.stream] = stream
+        self._owners[request.stream] = link
+        self._send(link, request)
+
+    def _hears(self, hearing: str, first: bool) -> Link | None:
+        """Who hears this, and if need be who is to: the one that heard the conversation so far."""
+        if not self._hearings.get(hearing) and first:
+            conversation = hearing.rpartition(OF)[0]
+            name = self._choose(self._hearings.get(conversation), surely=True)
+            for key in (hearing, conversation):
+                self._hearings.put(key, name)
+        return self._links.get(self._hearings.get(hearing))
+
+    def _choose(self, home: str, surely: bool) -> str:
+        """A replica for one more stream, whose things are at `home`: that one `surely`, however full. "": there is none."""
+        able = [link for link in self._links.values() if link.ready and not link.draining]
+        if surely and any(link.name == home for link in able):
+            return home
+        return choose([self._known(link, home) for link in able]) if able else ""
+
+    def _known(self, link: Link, home: str) -> Replica:
+        """Streams of other routers are as many as they were at the last look, ours are known."""
+        assert self._info
+        stats = link.stats
+        others = sum(each.stream not in link.streams for each in stats.streams) if stats else 0
+        room = capacity(stats.costs, self._info.frame_rate, stats.slots) if stats else 1
+        return Replica(link.name, others + len(link.streams), room, near=link.name == home)
+
+    def _send(self, link: Link, request: EngineRequest) -> None:
+        if link.transport:
+            try:
+                link.transport.send(to_replica(request, link.offset.seconds))
+            except EngineLost:
+                self._lose(link)
+
+    # --- a replica's life ---
+
+    async def _keep(self, link: Link) -> None:
+        """Have a replica, again and again, until it is drained."""
+        try:
+            while not link.draining:
+                await self._connected(link, await self._host.find(link.name))
+        finally:
+            del self._links[link.name], self._keeping[link.name]
+            await self._host.stop(link.name)
+
+    async def _connected(self, link: Link, transport: Transport) -> None:
+        """As long as there is a way to a replica."""
+        link.lost.clear()
+        link.there.clear()
+        link.transport, link.answered = transport, time.monotonic()
+        transport.connect(lambda reply: self._on_reply(link, reply), lambda: self._lose(link))
+        try:
+            await asyncio.wait_for(link.there.wait(), FOUND_WITHIN)
+            await link.lost.wait()
+        except TimeoutError:
+            log.warning("%s does not answer at its address", link.name)
+        finally:
+            self._lose(link)
+            await transport.close()
+
+    def _lose(self, link: Link) -> None:
+        """There is no way to it any more: what has not sounded goes elsewhere."""
+        link.transport = link.progress = link.stats = None
+        link.offset, link.memory = Offset(), 0.0
+        link.asked.clear()
+        link.lost.set()
+        streams, link.streams = link.streams, {}
+        for name, stream in streams.items():
+            del self._owners[name]
+            if stream.sounded or stream.grown or stream.moved:
+                stream.reply(Failed(stream=name, code="engine_lost", message=LOST))
+            else:
+                stream.moved = True
+                self._place(stream)
+
+    def _on_reply(self, link: Link, reply: EngineReply) -> None:
+        match reply:
+            case Progress():
+                link.there.set()
+                link.progress = reply
+                self._progressed(link, reply)
+            case Stats(call=call):
+                now = time.monotonic()
+                link.stats, link.answered = reply, now
+                link.offset.observe(link.asked.pop(call), reply.now, now)
+                self._answer()
+            case Use(memory=memory):
+                link.memory = memory
+            case Queued(stream=name) | Wrote(stream=name) | Chunk(stream=name) | Ended(stream=name) | Failed(stream=name):
+                if stream := link.streams.get(name):
+                    stream.sounded |= isinstance(reply, Wrote | Chunk)
+                    if isinstance(reply, Ended | Failed):
+                        del link.streams[name], self._owners[name]
+                        if link.draining and not link.streams:
+                            link.lost.set()
+                    stream.reply(from_replica(reply, link.offset.seconds))
+            case _:
+                pass  # answers to what is not asked
+
+    def _progressed(self, link: Link, progress: Progress) -> None:
+        if progress.state == "ready":
+            assert progress.info
+            if self._policy:
+                self._send(link, self._policy)
+            self._ask(link)
+            if self._info is None:
+                self._info = progress.info
+                self._opened(self, progress.info)
+        elif self._info is None:
+            self._tell(progress)
+
+    # --- how they are ---
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            for link in list(self._links.values()):
+                if link.ready:
+                    if time.monotonic() - link.answered > SILENT:
+                        log.error("%s does not answer: it is ended", link.name)
+                        self._lose(link)
+                        await self._host.stop(link.name)
+                    self._ask(link)
+
+    def _ask(self, link: Link) -> None:
+        call, now = next(self._calls), time.monotonic()
+        link.asked[call] = now
+        self._send(link, GetStats(call=call))
+        self._send(link, GetUse(call=call))
+
+    def _answer(self) -> None:
+        """Who wants to know, as soon as anything is known."""
+        if each := {link.name: link.stats for link in self._links.values() if link.stats}:
+            for call, reply in self._curious:
+                reply(added(call, each))
+            self._curious.clear()
