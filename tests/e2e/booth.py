@@ -13,6 +13,7 @@ from playwright.sync_api import Page, Playwright
 
 from tests.e2e.desk import Desk
 from tests.e2e.test_talk import RATE, silence, talking, voice
+from tests.waiting import eventually
 
 OWN = "voxrtc.voices.map(({ id }) => id)"
 
@@ -126,7 +127,4 @@ def await_words(page: Page, part: str, words: str) -> None:
 
 def await_gone(server: httpx.Client, voice: str) -> None:
     """Until the server has it no longer; a page that closes tells nobody when it was heard."""
-    deadline = time.monotonic() + 20
-    while server.get(f"/v1/audio/voices/{voice}").status_code != 404:
-        assert time.monotonic() < deadline, "the voice outlived its page"
-        time.sleep(0.05)
+    eventually(lambda: server.get(f"/v1/audio/voices/{voice}").status_code == 404)
