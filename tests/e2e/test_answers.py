@@ -35,9 +35,8 @@ def test_a_person_talks_with_a_model_that_answers_by_itself(browser: Browser, se
     desk = Desk(open_window(browser), str(server.base_url))
     page, said = desk.page, base64.b64encode(recorded("book").tobytes()).decode()
     page.wait_for_function("document.querySelector('.vx-chosen').dataset.state === 'ready'")
-    for name in ("Text", "Voice"):
-        assert not page.get_by_label(name, exact=name == "Voice").first.is_visible(), "it reads nothing out, and has one voice"
-    assert not page.locator("[name=speak]").is_visible() and not page.locator("[data-part=replies]").is_visible()
+    for what in ("[name=text]", "[data-part=examples]", "[name=speak]", "[data-part=replies]"):
+        assert not page.locator(what).is_visible(), "it reads nothing out, and needs nobody who answers"
     assert "Speech to speech" in page.locator(f".vx-model[data-model={NAME}]").inner_text()
 
     page.evaluate(MOUTH)

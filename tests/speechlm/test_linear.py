@@ -35,6 +35,11 @@ def test_a_row_is_the_same_to_the_bit_in_any_company(rows: int, row: int) -> Non
     assert torch.equal(PACKED(x[:rows])[row], PACKED(x[row : row + 1])[0])
 
 
+def test_rows_may_lie_in_a_batch() -> None:
+    x = torch.randn(3, 7, 24)
+    assert torch.equal(PACKED(x), PACKED(x.flatten(0, 1)).view(3, 7, 40))
+
+
 @pytest.mark.parametrize("width", [1024, 1280, 2048, 8192])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_row_of_a_wide_layer_is_so_too(width: int, dtype: torch.dtype) -> None:

@@ -163,13 +163,18 @@ def cosyvoice2(dtype: torch.dtype) -> CosyVoice2:
         network = CosyNetwork(COSYVOICE2, Rows(QWEN2_TEXTS, 6561))
     _fill(network, dtype)
     pack_all(network, MOST_ROWS)
-    flow, hift = TokenFlow(FlowConfig()).requires_grad_(False), HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False)
-    flow.prepare()
-    model = CosyVoice2(network, CosyWriter(_words({"?": 0})), FlowDetokenizer(flow, hift), cast(VoiceReader, None))
+    detokenizer = sound_of(TokenFlow(FlowConfig()))
+    model = CosyVoice2(network, CosyWriter(_words({"?": 0})), detokenizer, cast(VoiceReader, None))
     codes = torch.randint(6561, (HEARD_CODES,))
     prompt = FlowPrompt(torch.randn(192), codes, torch.randn(2 * len(codes), 80))
-    model.default = Voice(flow.prime(prompt), codes=tuple(codes.tolist()))
+    model.default = Voice(detokenizer.flow.prime(prompt), codes=tuple(codes.tolist()))
     return model
+
+
+def sound_of(flow: TokenFlow) -> FlowDetokenizer:
+    """A flow with the weights that it was made with, and HiFT."""
+    flow.requires_grad_(False).prepare()
+    return FlowDetokenizer(flow, HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False))
 
 
 def _fill(network: nn.Module, dtype: torch.dtype, device: torch.device = HOST) -> None:
