@@ -126,6 +126,7 @@ export function refresh(offer) {
   part("examples").replaceChildren(...Object.entries(EXAMPLES.texts).map(example));
   field("text").value = chosen.text ?? EXAMPLES.first;
   field("message").value = chosen.message ?? "";
+  field("instructions").value = chosen.instructions ?? "";
   field("sentence").value = chosen.sentence ?? COMPARE.sentence;
   root.querySelector(`[name=mode][value=${talker.input.mode}]`).checked = true;
   models.begin(offer.models);
@@ -223,7 +224,8 @@ function choose(name, value) {
 }
 
 function wish(text) {
-  return { text: field(text).value, model: field("model").value, voice: field("voice").value };
+  const how = part("manner").hidden ? "" : field("instructions").value;
+  return { text: field(text).value, model: field("model").value, voice: field("voice").value, how };
 }
 
 function speak() {
@@ -263,6 +265,7 @@ function paintModels() {
   const model = models.get(field("model").value);
   drawVoices(field("voice"), model, booth.voices.list, chosen.voice);
   booth.draw(field("voice").value, Boolean(model?.clones));
+  part("manner").hidden = !model?.instructed;
   drawChosen(part, model, models.trouble?.name === model?.name ? models.trouble?.words : "", models.machine?.shared ?? true);
   drawAbilities(root, model);
   drawSuggestion(part, models.suggested?.name === model?.name ? undefined : models.suggested);

@@ -20,6 +20,9 @@ HEARD_AT = 16_000  # Hz: what speech to text takes
 SHORTEST, LONGEST = 1.0, 30.0  # seconds
 QUIET = 0.003  # -50 dB: the level of the loudest tenth of a second, below which there is no voice
 CLIPPED = 0.01  # share of samples at the limits, above which a voice is distorted
+# Demuxers that read sound from the bytes that they are given. FFmpeg has others, which open what a list names: files of this
+# machine, or addresses
+FORMATS = "wav,w64,aiff,au,caf,mp3,flac,ogg,aac,mov,matroska,amr"
 BLOCK = 1200  # samples in which levels are measured: 50 ms
 # A voice can be made of these, but not a good one
 SHORT, SOFT, NOISY, NARROW = 5.0, -35.0, 15.0, 16_000  # seconds; dB; dB between speech and its pauses; Hz
@@ -104,7 +107,8 @@ def _decode(file: bytes, rate: int = SAMPLE_RATE) -> tuple[np.ndarray, int]:
     samples, sample_rate = 0, rate
     resampler = av.AudioResampler("s16", "mono", rate)
     try:
-        with av.open(io.BytesIO(file), "r", metadata_errors="replace") as container:
+        options = {"format_whitelist": FORMATS, "protocol_whitelist": ""}
+        with av.open(io.BytesIO(file), "r", options=options, metadata_errors="replace") as container:
             for frame in container.decode(audio=0):
                 sample_rate = frame.sample_rate
                 new = [part.to_ndarray()[0] for part in resampler.resample(frame)]

@@ -26,9 +26,19 @@ class Answerer:
         return "itself" if self._engines.hears(model) else "replier" if self._replier else None
 
     def answer(
-        self, given: list[events.Item] | None, conversation: Conversation, manner: Manner, marks: Marks, model: str
+        self,
+        given: list[events.Item] | None,
+        conversation: Conversation,
+        manner: Manner,
+        marks: Marks,
+        model: str,
+        told: bool,
     ) -> Parts:
-        """As `answer.answer` and `own_answer`. Raises `EventError`."""
+        """As `answer.answer` and `own_answer`. `told`: it was said how to speak, for which a model wants all of a text.
+
+        Raises `EventError`.
+        """
         if self._engines.hears(model):
             return own_answer(given, conversation, manner, model, lambda id: self._ear.hearing(id, model))
-        return answer(given, conversation, self._replier, manner, marks, self._engines.runs(model))
+        runs = self._engines.runs(model) and not (told and self._engines.instructed(model))
+        return answer(given, conversation, self._replier, manner, marks, runs)

@@ -61,9 +61,11 @@ class Session:
         tally: Tally,
         recordings: Mapping[str, Reference],  # by the ids of the voices in them
         background: bool = False,
+        id: str = "",
     ) -> None:
         self._engines, self._choice, self._recordings = engines, choice, recordings
-        self._manner, self.background, self._id = manner, background, events.new_id("sess")
+        self._manner, self.background, self._id = manner, background, id or events.new_id("sess")
+        self._delivery = ""  # how to speak, in words
         self._ear = Ear(transcriber, engines, lambda: self.model, self._id)
         self._answerer = Answerer(engines, self._ear, replier)
         self._input = InputBuffer(self, self._ear, detect, turns)
@@ -153,7 +155,7 @@ class Session:
         self.line.send(events.event(type, **fields))
 
     def committed(self, id: str) -> None:
-        self._turn = Turn(self._input.speech_end, time.monotonic())
+        self._turn = Turn(self._input.speech_end, time.monotonic(), self._input.speech_start)
         item = items.Message(id, "user", [items.Heard()])
         previous = self._conversation.add(item)
         self.tell("input_audio_buffer.committed", previous_item_id=previous, item_id=id)
@@ -234,6 +236,8 @@ class Session:
         choice = choose(self._engines.known, wish.model, wish.voice, self._choice, self._recordings)
         self._manner = self._manner.updated(wish, "session")
         self._choice = choice
+        if wish.voxrtc.instructions is not None:
+            self._delivery = wish.voxrtc.instructions.strip()
         self._appended = Blocks(wish.input_format or self.input_format)
         self.output_format = wish.output_format or self.output_format
         if (turns := wish.turns(self._input.settings)) != self._input.settings:
@@ -277,10 +281,11 @@ class Session:
             reference=self._recordings.get(choice.voice),
             priority=self.speaking.priority,
             background=self.background,
+            instructions=self._delivery,
         )
         turn, self._turn = self._turn, None
         marks = Marks(request.accepted, turn if wish.input is None else None)
-        parts = self._answerer.answer(wish.input, self._conversation, manner, marks, choice.model)
+        parts = self._answerer.answer(wish.input, self._conversation, manner, marks, choice.model, bool(self._delivery))
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
         self.speaking.start(Response(self.line.send, request, marks, parts, outputs, wish.metadata))
@@ -293,7 +298,7 @@ class Session:
             "type": "realtime",
             "model": self._choice.model,
             **self._manner.describe(),
-            "voxrtc": {"answers": who},
+            "voxrtc": {"answers": who, "instructions": self._delivery},
             "audio": {
                 "input": {"format": describe(self.input_format), **heard},
                 "output": {"format": describe(self.output_format), "voice": self._choice.voice},
