@@ -180,7 +180,7 @@ class Session:
 
     def said(self, id: str, transcript: str | None) -> None:
         self._conversation.understood(id, transcript)
-        if transcript and self._answerer.there(self.model) and not self._ear.given(id):
+        if transcript and self._answerer.who(self.model) and not self._ear.given(id):
             self._answer()
 
     def _answer(self) -> None:
@@ -291,14 +291,14 @@ class Session:
         self.speaking.start(Response(self.line.send, request, marks, parts, outputs, wish.metadata))
 
     def _settings(self) -> dict[str, Any]:
-        heard = self._input.describe(answered=self._answerer.there(self.model))
+        heard = self._input.describe(answered=(who := self._answerer.who(self.model)) is not None)
         return {
             "id": self._id,
             "object": "realtime.session",
             "type": "realtime",
             "model": self._choice.model,
             **self._manner.describe(),
-            "voxrtc": {"instructions": self._delivery},
+            "voxrtc": {"answers": who, "instructions": self._delivery},
             "audio": {
                 "input": {"format": describe(self.input_format), **heard},
                 "output": {"format": describe(self.output_format), "voice": self._choice.voice},
