@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from copy import deepcopy
 
 import pytest
@@ -67,3 +68,18 @@ def test_packing_reaches_every_layer_and_leaves_other_modules_alone() -> None:
     pack(module, 8)
     assert isinstance(module["a"], PackedLinear) and isinstance(inner[0], PackedLinear) and isinstance(inner[1], nn.LayerNorm)
     assert torch.allclose(module["a"](module["b"](x)), before, atol=1e-5)
+
+
+def test_a_big_model_is_never_in_memory_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a block is packed, those before it are gone."""
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)) for _ in range(3)))
+    plain = [weakref.ref(part) for part in model.modules() if type(part) is nn.Linear]
+    there, packed = [], PackedLinear.__init__
+
+    def counting(self: PackedLinear, linear: nn.Linear) -> None:
+        there.append(sum(part() is not None for part in plain))
+        packed(self, linear)
+
+    monkeypatch.setattr(PackedLinear, "__init__", counting)
+    pack(model, 8)
+    assert there == [6, 6, 4, 4, 2, 2]

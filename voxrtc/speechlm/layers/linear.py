@@ -58,7 +58,8 @@ def pack(module: nn.Module, most: int, smallest: int = 0) -> None:
     if not torch.backends.mkldnn.is_available():
         return
     kinds: dict[tuple[int, int, bool], PackedLinear] = {}
-    for parent in list(module.modules()):
+    # Nobody holds on to a layer that was replaced: of a big model there is never a second one in memory.
+    for parent in [each for each in module.modules() if type(each) is not nn.Linear]:
         for name, child in parent.named_children():
             if type(child) is nn.Linear and _packs(child.weight) and child.weight.numel() >= smallest:
                 packed = PackedLinear(child)
