@@ -15,7 +15,8 @@ from voxrtc.speechlm.registry import FAMILIES
 ROOT = Path(voxrtc.__file__).parent
 BATCHES = {f"engine.{part}" for part in ("attention", "kv_cache", "loading", "sampling")}  # for any model with a cache
 # Plain data and helpers, which import no part of the house; and the face of the engines, without torch
-COMMON = {"messages", "settings", "cards", "hub", "lifeline", "supervisor", "machine", "fit", "learned", "recent"}
+COMMON = {"messages", "settings", "endpoints", "cards", "hub", "lifeline", "logs", "supervisor", "machine", "fit"}
+COMMON |= {"learned", "recent"}
 CLIENT = {f"engine.{part}" for part in ("client", "fleet", "keeper", "room", "transport")}
 MAY_IMPORT = {
     "engine": {"engine", "speechlm.base", "speechlm.alignment", "speechlm.registry", "speechlm.layers.attention"} | COMMON,
@@ -78,7 +79,7 @@ def test_common_modules_import_nothing_else_of_ours() -> None:
             assert all(allowed(module, COMMON) for module in imports(file)), file
 
 
-FAMILY_MODULES = "lark.model, cosyvoice2.model, csm.model, orpheus, pocket.model, stepaudio2.model"
+MODELS = ("lark.model", "cosyvoice2.model", "csm.model", "orpheus", "pocket.model", "stepaudio2.model")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ FAMILY_MODULES = "lark.model, cosyvoice2.model, csm.model, orpheus, pocket.model
         ("voxrtc.asr.process", {"torch", "aiortc"}),
         ("voxrtc.llm.process", {"torch", "aiortc"}),  # torch not before its socket is there
         ("voxrtc.engine.process", {"torch", "aiortc", "gradio"}),  # torch not before there are files to read
-        (", ".join(f"voxrtc.speechlm.{each}" for each in FAMILY_MODULES.split(", ")), {"aiortc", "transformers"}),
+        (", ".join(f"voxrtc.speechlm.{model}" for model in MODELS), {"aiortc", "transformers"}),
         ("voxrtc.cards", {"torch"}),
     ],
 )

@@ -1,4 +1,5 @@
 /** The page: what the person does goes to the talker, what the talker tells is shown. */
+import { drawAbilities, reads } from "./abilities.js";
 import { Booth } from "./booth.js";
 import { drawTranscript } from "./bubbles.js";
 import { drawCards } from "./cards.js";
@@ -188,7 +189,7 @@ function use(name) {
 function startComparison() {
   const text = field("sentence").value;
   const wishes = SIDES.map((side) => ({ text, model: field(`model-${side}`).value, voice: field(`voice-${side}`).value }));
-  const absent = wishes.map(({ model }) => models.get(model)).find(({ state = "ready" }) => state !== "ready");
+  const absent = wishes.map(({ model }) => models.get(model)).find((model) => (model?.state ?? "ready") !== "ready");
   const alike = JSON.stringify(wishes[0]) === JSON.stringify(wishes[1]);
   const why = !text.trim() ? COMPARE.text : absent ? COMPARE.ready(absent.title) : alike ? COMPARE.same : "";
   write(part("compare-why"), why);
@@ -221,7 +222,7 @@ function wish(text) {
 }
 
 function speak() {
-  if (!obstacle()) talker.speak(wish("text"));
+  if (!obstacle() && reads(models.get(field("model").value))) talker.speak(wish("text"));
 }
 
 function send() {
@@ -259,6 +260,7 @@ function paintModels() {
   booth.draw(field("voice").value, Boolean(model?.clones));
   part("manner").hidden = !model?.instructed;
   drawChosen(part, model, models.trouble?.name === model?.name ? models.trouble?.words : "", models.machine?.shared ?? true);
+  drawAbilities(root, model);
   drawSuggestion(part, models.suggested?.name === model?.name ? undefined : models.suggested);
   drawCards(part("models"), models, model?.name);
   if (models.machine) write(part("machine"), SHELF.machine(models.machine.words, models.machine.room));

@@ -2,6 +2,14 @@
 
 /** Of the markup: the server puts them where `[[part.name]]` stands. Plain JSON, which it reads. */
 export const MARKUP = {
+  "login": {
+    "title": "VoxRTC",
+    "intro": "This server asks who you are. With a key of its API, any name will do.",
+    "name": "Name",
+    "password": "Password or key",
+    "enter": "Log in",
+    "wrong": "The name or the password is wrong."
+  },
   "head": {
     "intro": "Talk to a speech language model, and interrupt it. Or type, and hear it while it is still being made."
   },

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from voxrtc.bench import random_models
-from voxrtc.bench.random_models import COSYVOICES, CSMS, ORPHEUSES, POCKETS
+from voxrtc.bench.random_models import COSYVOICES, CSMS, ORPHEUSES, POCKETS, STEP_SHARE, STEPS
 from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
 from voxrtc.messages.engine import Sampling
 from voxrtc.settings import ROOT
@@ -36,6 +36,7 @@ from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.text import MAX_TOKENS
 
 TEXT = "The train to the coast leaves at ten, and it is never late, so we had better be there in time."
+HEARD = (2, 10)  # seconds
 CALLS_WITHIN = 10.0  # seconds for one round's calls of a slow detokenizer
 PACKAGE = Path(__file__).parent / "baselines" / "pocket_package.py"
 
@@ -48,6 +49,7 @@ class Costs:
     streams: int
     frame_rate: float
     chunk: int = 1
+    share: int = 1  # one in so many of the model's layers is run; in `step` the others are counted as if they were, too
     step: list[float] = field(default_factory=list)
     choosing: list[float] = field(default_factory=list)  # of a step, choosing a frame's codes
     codec: list[float] = field(default_factory=list)
@@ -88,8 +90,8 @@ def _spread(seconds: list[float]) -> str:
 class Ours:
     """Streams of a model in the engine's worker, without the engine."""
 
-    def __init__(self, name: str, model: SpeechLM, streams: int) -> None:
-        self.costs = Costs(name, streams, model.frame_rate, model.detokenizer.min_chunk)
+    def __init__(self, name: str, model: SpeechLM, streams: int, share: int = 1) -> None:
+        self.costs = Costs(name, streams, model.frame_rate, model.detokenizer.min_chunk, share)
         pages = streams * -(-model.cache.positions // PAGE_SIZE)  # for all at their longest
         prompt = model.preprocess(Utterance(model.split(TEXT)[0]))
         self.worker, self.states = Worker(model, streams, pages), [model.sound(prompt, i) for i in range(streams)]
@@ -100,7 +102,8 @@ class Ours:
 
     def _step(self, tasks: list[Task]) -> list[Tensor]:
         step = self.worker.launch(tasks)
-        self.costs.choosing.append(step.seconds[1])
+        self.forward, choosing = step.seconds
+        self.costs.choosing.append(choosing)
         return [result[0] for result in step.results() if isinstance(result, tuple)]
 
     def step(self) -> None:
@@ -116,7 +119,9 @@ class Ours:
             self.worker.detokenize([Chunk(*part, False) for part in zip(frames, self.states, strict=True)])
 
     def measure(self, count: int) -> None:
-        self.costs.step += [_seconds(self.step) for _ in range(count)]
+        for _ in range(count):
+            seconds = _seconds(self.step)
+            self.costs.step.append(seconds + (self.costs.share - 1) * self.forward)
         began = time.perf_counter()
         for _ in range(count):
             self.costs.codec.append(_seconds(self.decode))
@@ -180,6 +185,8 @@ def _model(name: str, folder: Path) -> SpeechLM:
         return random_models.cosyvoice2(COSYVOICES[name])
     if name in ORPHEUSES:
         return random_models.orpheus(ORPHEUSES[name])
+    if name in STEPS:
+        return random_models.stepaudio2(STEPS[name])
     return registry.load(ROOT / "models", name)[1]
 
 
@@ -211,7 +218,7 @@ def _run(name: str, streams: list[int], rounds: int, python: str | None) -> None
             print(
                 f"  a voice: {model.size(model.default) / 1e9:.2f} GB for {HEARD_CODES / model.frame_rate:.0f} s of a recording"
             )
-        ours = [Ours(name, model, n) for n in streams]
+        ours = [Ours(name, model, n, STEP_SHARE if name in STEPS else 1) for n in streams]
         runs = [package, *ours] if package else ours
         _measure(runs, rounds)
         for run in runs:
@@ -219,9 +226,17 @@ def _run(name: str, streams: list[int], rounds: int, python: str | None) -> None
             if run.costs.parts:
                 print("  of a call, ms:", ", ".join(f"{part} {_spread(each)}" for part, each in run.costs.parts.items()))
         print(f"  most memory so far: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
+        if model.hears:
+            print("seconds to hear: " + ", ".join(f"{_hearing(model, n):.2f} for {n} s" for n in HEARD))
         if package and isinstance(model, Pocket):
             print("furthest from the package:", _check(model, folder))
             package.close()
+
+
+def _hearing(model: SpeechLM, seconds: int) -> float:
+    """What it takes to hear so many seconds of sound that has just ended, none of them ahead."""
+    sound = 0.1 * torch.randn(seconds * model.hearing_rate)
+    return min(_seconds(lambda: model.hear(model.listen(), sound, True)) for _ in range(2))
 
 
 def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
@@ -238,7 +253,10 @@ def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m voxrtc.bench models", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--models", nargs="+", default=["lark", *POCKETS], choices=["lark", *POCKETS, *COSYVOICES, *CSMS, *ORPHEUSES]
+        "--models",
+        nargs="+",
+        default=["lark", *POCKETS],
+        choices=["lark", *POCKETS, *COSYVOICES, *CSMS, *ORPHEUSES, *STEPS],
     )
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 4, 8], help="at a time")
     parser.add_argument("--rounds", type=int, default=5, help="of 20 steps and calls")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +14,9 @@ from tokenizers.pre_tokenizers import Whitespace
 from torch import Tensor, nn
 
 from voxrtc.speechlm.base import HOST
+from voxrtc.speechlm.causal_lm import CausalLM
+from voxrtc.speechlm.codecs.dit import DiTConfig
+from voxrtc.speechlm.codecs.dit_flow import DiTFlow
 from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
 from voxrtc.speechlm.codecs.hift import HiftConfig
 from voxrtc.speechlm.codecs.hift_stream import HiftVocoder
@@ -39,6 +43,12 @@ from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.released import released
 from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer
 from voxrtc.speechlm.pocket.voice import LAYER
+from voxrtc.speechlm.stepaudio2 import model as step
+from voxrtc.speechlm.stepaudio2.detokenizer import StepDetokenizer
+from voxrtc.speechlm.stepaudio2.ear import Ear, EarConfig
+from voxrtc.speechlm.stepaudio2.text import CODES, NAMES, Marks
+from voxrtc.speechlm.stepaudio2.text import Writer as StepWriter
+from voxrtc.speechlm.stepaudio2.voice import Voices
 
 VOICE = 126  # positions: ten seconds
 POCKETS = {
@@ -69,6 +79,14 @@ ORPHEUSES = {"orpheus-bf16": torch.bfloat16}
 ORPHEUS_3B = DecoderConfig(
     layers=28, dim=3072, heads=24, kv_heads=8, head_dim=128, ffn_dim=8192, positions=POSITIONS, rope_theta=5e5
 )
+STEPS = {"step-audio-2-bf16": torch.bfloat16}
+STEP_LAYERS, STEP_VOCABULARY, STEP_WORDS = 28, 158_720, 151_643
+STEP_SHARE = 14  # one layer in so many is there: all are 13 GB in bfloat16
+STEP_MARKS = Marks(151_665, 151_666, 151_688, 151_690, 151_689, 151_693, 151_694, 151_695, 151_696, 151_696 + CODES)
+STEP_AUDIO_2 = DecoderConfig(
+    layers=STEP_LAYERS // STEP_SHARE, dim=3584, heads=28, kv_heads=4, head_dim=128, ffn_dim=18_944,
+    positions=step.PROMPT + step.FRAMES, rope_theta=1e6, qkv_bias=True,
+)  # fmt: skip
 SNAC_24KHZ = SnacConfig(latent_dim=768, dim=1024, rates=(8, 8, 4, 2), codes=4096, code_dim=8)
 
 
@@ -111,6 +129,31 @@ def orpheus(dtype: torch.dtype, device: torch.device = HOST) -> Orpheus:
     return Orpheus(network, _words({"?": 0}), OrpheusDetokenizer(Snac(SNAC_24KHZ).to(device).ready()), ["tara"])
 
 
+def stepaudio2(dtype: torch.dtype, device: torch.device = HOST) -> step.StepAudio2:
+    """Step-Audio 2 mini with random weights, words for tokens, in nobody's voice; of the language model's layers a share.
+
+    Of language model and ear `dtype`; what hears recordings of voices is not there.
+    """
+    marks = {NAMES[field]: id for field, id in asdict(STEP_MARKS).items()}
+    words = {f"word{id}" if id else "?": id for id in range(STEP_WORDS)}
+    writer = StepWriter(
+        _words(words | {f"<audio_{code}>": STEP_MARKS.first_code + code for code in range(CODES)} | marks), STEP_MARKS
+    )
+    with torch.device("meta"):
+        network, ear = CausalLM(STEP_AUDIO_2, STEP_VOCABULARY), Ear(EarConfig())
+        network.head = nn.Linear(STEP_AUDIO_2.dim, len(writer.sayable()), bias=False)
+    for part in (network, ear):
+        _fill(part, dtype, device)
+    network.head.weight[-CODES - 1 :] *= 8  # else hardly a code would be among the words, and the detokenizer had nothing to do
+    network.pack()
+    ear.pack()
+    flow = DiTFlow(FlowConfig(estimator=DiTConfig())).requires_grad_(False).to(device)
+    flow.prepare()
+    hift = HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False).to(device)
+    detokenizer = StepDetokenizer(flow, hift, STEP_MARKS.first_code)
+    return step.StepAudio2(network, ear, writer, detokenizer, Voices(detokenizer, cast(VoiceReader, None), {}))
+
+
 def cosyvoice2(dtype: torch.dtype) -> CosyVoice2:
     """CosyVoice 2 with random weights, words for tokens, and a voice of as much of a recording as its flow hears.
 
@@ -120,13 +163,18 @@ def cosyvoice2(dtype: torch.dtype) -> CosyVoice2:
         network = CosyNetwork(COSYVOICE2, Rows(QWEN2_TEXTS, 6561))
     _fill(network, dtype)
     pack_all(network, MOST_ROWS)
-    flow, hift = TokenFlow(FlowConfig()).requires_grad_(False), HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False)
-    flow.prepare()
-    model = CosyVoice2(network, CosyWriter(_words({"?": 0})), FlowDetokenizer(flow, hift), cast(VoiceReader, None))
+    detokenizer = sound_of(TokenFlow(FlowConfig()))
+    model = CosyVoice2(network, CosyWriter(_words({"?": 0})), detokenizer, cast(VoiceReader, None))
     codes = torch.randint(6561, (HEARD_CODES,))
     prompt = FlowPrompt(torch.randn(192), codes, torch.randn(2 * len(codes), 80))
-    model.default = Voice(flow.prime(prompt), codes=tuple(codes.tolist()))
+    model.default = Voice(detokenizer.flow.prime(prompt), codes=tuple(codes.tolist()))
     return model
+
+
+def sound_of(flow: TokenFlow) -> FlowDetokenizer:
+    """A flow with the weights that it was made with, and HiFT."""
+    flow.requires_grad_(False).prepare()
+    return FlowDetokenizer(flow, HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False))
 
 
 def _fill(network: nn.Module, dtype: torch.dtype, device: torch.device = HOST) -> None:

@@ -256,7 +256,7 @@ class Engine:
         rate = self.worker.model.detokenizer.sample_rate
         timing = None if stream.chunks else stream.timing(self.clock())
         if timing and not stream.request.continues:
-            self.counters.ttfa.observe(timing.first_chunk, timing.first_chunk - timing.accepted)
+            self.counters.sounded(timing.first_chunk, timing.first_chunk - timing.accepted)
         stream.state = State.PLAYING
         stream.delivered += len(samples) / rate
         words = piece.writing or piece.words
@@ -376,7 +376,7 @@ class Engine:
     def failed(self, stream: Stream, error: BaseException) -> None:
         expected = isinstance(error, InvalidRequest)
         if not expected:
-            log.error("stream %s failed", stream.id, exc_info=error)
+            log.error("a stream failed", exc_info=error, extra={"stream": stream.id})
         self._end(stream, State.FAILED)
         message = (
             str(error) if expected else "The model failed on this text. Other listeners are not affected; please try again."

@@ -13,7 +13,7 @@ from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView
 from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Worker
 from voxrtc.messages.engine import CostStats, Stats, StepStats, StreamStats
-from voxrtc.recent import Recent
+from voxrtc.recent import STEPS, WAITS, Durations, Recent
 
 MAX_AHEAD = 20.0  # seconds of sound made before its time
 CHUNK_SECONDS, LONG_CHUNK = 0.2, 2  # of an ordinary chunk, and how many times as long a long one is
@@ -64,11 +64,19 @@ class Counters:
         default_factory=lambda: {State.DONE: 0, State.CANCELLED: 0, State.FAILED: 0, State.DISMISSED: 0}
     )
     ttfa: Recent = field(default_factory=Recent)
+    first_sounds: Durations = field(default_factory=lambda: Durations(WAITS))
+    step_times: Durations = field(default_factory=lambda: Durations(STEPS))
     lately: deque[Landed] = field(default_factory=lambda: deque(maxlen=32))
+
+    def sounded(self, now: float, seconds: float) -> None:
+        """A listener's first sound came so long after it was asked for."""
+        self.ttfa.observe(now, seconds)
+        self.first_sounds.observe(seconds)
 
     def landed(self, step: Landed, seconds: tuple[float, float], prompt_tokens: int, frames: int) -> None:
         """A step gave its results."""
         self.lately.append(step)
+        self.step_times.observe(step.seconds)
         self.steps += 1
         self.recorded += step.recorded
         self.frames += frames
@@ -163,6 +171,8 @@ def stats(
         slots=worker.slots,
         ttfa=sums.ttfa.latency(now),
         lately=_steps(sums.lately, now),
+        first_sounds=sums.first_sounds.histogram,
+        step_times=sums.step_times.histogram,
         waiting=waiting(streams),
         recorded=sums.recorded,
         graphs=worker.graphs.count if worker.graphs else 0,

@@ -9,7 +9,7 @@ import msgspec
 
 from voxrtc.messages import Message
 from voxrtc.messages.conversation import ConversationTurn, Forget, Hear, Wrote
-from voxrtc.recent import Latency
+from voxrtc.recent import Histogram, Latency
 
 # --- to it -------------------------------------------------------------------------------------------------------------
 
@@ -347,6 +347,8 @@ class Stats(Message):
     slots: int = 0  # streams that can be in at a time; 0: any
     ttfa: Latency = Latency()  # from a request to its first sound, of late
     lately: StepStats = StepStats()
+    first_sounds: Histogram = Histogram()  # the same since the start
+    step_times: Histogram = Histogram()
     now: float = 0.0  # by the engine's clock
     replicas: list[ReplicaStats] = msgspec.field(default_factory=list)  # none of an engine by itself
     graphs: int = 0  # CUDA graphs that were recorded

@@ -252,6 +252,8 @@ class Peer:
             await asyncio.wait_for(self._connection.close(), CLOSE_WITHIN)
         except TimeoutError:
             logger.warning("a connection did not close within %.0f s", CLOSE_WITHIN)
+        except Exception:  # of aiortc's, half set up; whoever waits for the end is not to wait for ever
+            logger.warning("a connection did not close well", exc_info=True)
 
 
 async def warm_up(configuration: RTCConfiguration) -> None:

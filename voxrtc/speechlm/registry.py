@@ -49,7 +49,10 @@ def _pocket(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
 def _stepaudio2(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     from voxrtc.speechlm.stepaudio2.model import StepAudio2
 
-    return StepAudio2.load(card.folder, device, dtype)
+    model = StepAudio2.load(card.folder, device, dtype)
+    if model.voices == ("default",):  # its authors' recordings are not there
+        model.known_voices.default = model.clone(voices.lark(model.detokenizer.sample_rate))
+    return model
 
 
 # A family is imported only when it is asked for.

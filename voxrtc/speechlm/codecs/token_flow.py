@@ -25,8 +25,10 @@ from voxrtc.speechlm.codecs.estimator import EstimatorConfig
 from voxrtc.speechlm.codecs.flow import Solver
 from voxrtc.speechlm.codecs.noise import Noise, SeededNoise
 from voxrtc.speechlm.codecs.unet import UNetConfig
+from voxrtc.speechlm.layers.linear import pack
 
 PASS = 2  # blocks of a stream at a time: bounds memory
+ROWS = 400  # of a call, for which its layers are made ready: two streams of two blocks, with and without conditions
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ class TokenFlow(nn.Module):
         """After its weights are filled."""
         self.encoder.prepare(self.longest)
         self.estimator.prepare(self.solve.times[:-1])
+        for network in (self.encoder, self.estimator):
+            pack(network, ROWS)
 
     def begin(self, prompt: FlowPrompt, noise: Noise) -> FlowState:
         """A stream of which nothing has come, not even its prompt's blocks."""
