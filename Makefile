@@ -7,7 +7,7 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test test-fast test-network test-families soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
+.PHONY: run test test-fast test-network test-families test-chaos soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
 
 # WORKERS=ray: two engines of each model, as Ray actors
 WORKERS ?= local
@@ -16,7 +16,7 @@ run: $(VENV)/.installed $(if $(filter ray,$(WORKERS)),$(VENV)/.installed-ray)
 	HOST=$(HOST) PORT=$(PORT) VOXRTC_WORKERS=$(WORKERS) VOXRTC_REPLICAS=$(REPLICAS) $(BIN)/python app.py
 
 # Tests that have targets of their own
-ASIDE := soak or screenshots or network or families
+ASIDE := soak or screenshots or network or families or chaos
 
 # Two cores are idle now and then with two tests without a browser, hence three; those with one take the time that sound takes
 test: $(VENV)/.installed-dev browser stock-client
@@ -40,6 +40,10 @@ interruptions: $(VENV)/.installed-dev browser
 # Every family from the hub to the ear, in Chromium; `make test` does it with two of them
 test-families: $(VENV)/.installed-dev browser
 	$(BIN)/python -m pytest tests/e2e/test_models.py -m "e2e or families"
+
+# Thousands of offers, events and requests that are nearly right
+test-chaos: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/fuzz -m chaos
 
 # Four people talk and are silent for so long, and nothing grows
 MINUTES ?= 60
@@ -79,6 +83,19 @@ $(FASTRTC)/.installed: requirements-fastrtc.txt
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(MAKE) -s audit
+
+# Known vulnerabilities of what is installed, by OSV's database; any is an error. Where that cannot be reached nothing is audited,
+# which is said and is no error, since it tells nothing of this project
+.PHONY: audit
+audit: $(VENV)/.installed-dev
+	@told=$$($(BIN)/pip-audit --local --vulnerability-service osv --progress-spinner off --timeout 10 2>&1); code=$$?; \
+	case "$$code $$told" in \
+	  0*) echo "No known vulnerabilities in what is installed." ;; \
+	  *ConnectionError*|*ConnectTimeout*|*ReadTimeout*|*"Connection error"*) \
+	    echo "NOT AUDITED: api.osv.dev cannot be reached, so it is not known whether what is installed has vulnerabilities." ;; \
+	  *) echo "$$told"; exit $$code ;; \
+	esac
 
 # Browser tests need Chromium, and some npm: each is installed where it is missing, as an npm that is there may be of another
 # source, beside which Debian's cannot be. Root gets them; others are told how, and those tests count as skipped.

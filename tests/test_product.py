@@ -53,7 +53,7 @@ def family_of(pid: int) -> set[int]:
 def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signals, tmp_path: Path) -> None:
     with started(tmp_path) as process:
         url = address(process)
-        assert httpx.get(f"{url}/healthz", timeout=PATIENCE).json()["status"] == "ok"
+        assert httpx.get(f"{url}/readyz", timeout=PATIENCE).json()["status"] == "ready"
         httpx.post(f"{url}/v1/voxrtc/crowd", json={"listeners": 2, "peers": 1}, timeout=PATIENCE).raise_for_status()
         family = family_of(process.pid)
         process.send_signal(how)
@@ -80,14 +80,14 @@ def test_a_model_that_is_fetched_first_shows_the_page_at_once(tmp_path: Path, mo
                 progress = line if "tiny: downloading" in line else progress
                 if place and progress:
                     break
-            loading = httpx.get(f"{place}/healthz", timeout=PATIENCE)
-            assert (loading.status_code, loading.json()["status"]) == (503, "loading")
+            loading = httpx.get(f"{place}/readyz", timeout=PATIENCE)
+            assert (loading.status_code, loading.json()["status"]) == (503, "not ready")
             assert httpx.get(place, timeout=PATIENCE).status_code == 200
             assert "of 0 MB" in progress, "the terminal tells how far it is"
             assert hub.gate
             hub.gate.set()
             assert address(process) == place
-            assert httpx.get(f"{place}/healthz", timeout=PATIENCE).json()["models"] == ["tiny"]
+            assert httpx.get(f"{place}/readyz", timeout=PATIENCE).json()["models"] == ["tiny"]
             family = children(process.pid) if LINUX else set()
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 0

@@ -1,10 +1,11 @@
-"""How long something took of late, and the percentiles that all figures have in common."""
+"""How long something took, of late and ever since, and the percentiles that all figures have in common."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -42,3 +43,41 @@ class Recent:
         if not times:
             return Latency()
         return Latency(len(times), round(1000 * quantile(times, 0.5), 1), round(1000 * quantile(times, 0.95), 1))
+
+
+# Seconds, as bounds of a histogram: of what a person waits for, and of a step of a model
+WAITS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.5, 1.0)
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """How many times were at most each of `bounds` seconds and more than the one before; the last of `counts`: beyond all of
+    them. `seconds` is their sum."""
+
+    bounds: tuple[float, ...] = ()
+    counts: tuple[int, ...] = ()
+    seconds: float = 0.0
+
+    def __add__(self, other: Histogram) -> Histogram:
+        """Both, of the same bounds; one without any is nothing."""
+        if not (self.bounds and other.bounds):
+            return self if self.bounds else other
+        assert self.bounds == other.bounds
+        counts = tuple(mine + its for mine, its in zip(self.counts, other.counts, strict=True))
+        return Histogram(self.bounds, counts, self.seconds + other.seconds)
+
+
+class Durations:
+    """Times since the beginning, as a histogram."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds, self._counts, self._seconds = tuple(bounds), [0] * (len(bounds) + 1), 0.0
+
+    def observe(self, seconds: float) -> None:
+        """It took so long."""
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._seconds += seconds
+
+    @property
+    def histogram(self) -> Histogram:
+        return Histogram(self._bounds, tuple(self._counts), self._seconds)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from voxrtc.endpoints import checked
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -15,7 +18,9 @@ PRIVATE = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,::1
 
 # Of all processes only those that need one have it; see `Settings.environment`
 HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-SECRETS = ("VOXRTC_CHAT_KEY", "VOXRTC_TURN_KEY", *HUB_TOKENS)
+SECRETS = ("VOXRTC_CHAT_KEY", "VOXRTC_TURN_KEY", "VOXRTC_API_KEYS", "VOXRTC_AUTH", *HUB_TOKENS)
+SHORTEST_KEY = 16  # characters: what is shorter can be guessed
+HUB = "https://huggingface.co"  # shows Spaces in a frame
 
 
 def on_a_space() -> bool:
@@ -76,6 +81,13 @@ class Settings(BaseSettings):
         description="proxies whose X-Forwarded-For is believed: addresses or networks, with commas; by default this machine, "
         "on a Hugging Face Space all private ones",
     )
+    api_keys: SecretStr = Field(
+        SecretStr(""), description="keys, with commas, one of which every request must show; none: all may use this server"
+    )
+    auth: SecretStr = Field(SecretStr(""), description="user:password to log in to the page with, beside or without keys")
+    origins: str = Field(
+        "", description="other sites, with commas (https://www.example.org), whose pages may use this server and show its page"
+    )
     hearing: Literal["moonshine", "whisper"] = Field(
         "moonshine", description="speech to text: moonshine hears English; whisper is slower and wants faster-whisper installed"
     )
@@ -114,7 +126,54 @@ class Settings(BaseSettings):
         description="this server goes through the relay itself, where it gets no UDP; by default on a Hugging Face Space",
     )
     ice_loopback: bool = Field(False, description="offer peers 127.0.0.1 only: for tests and benches on one machine")
-    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="from which level on is logged")
+    log_format: Literal["plain", "json"] = Field("plain", description="of the log: lines to read, or an object of JSON a line")
+
+    @field_validator("chat_url")
+    @classmethod
+    def _an_endpoint(cls, url: str) -> str:
+        return checked(url) if url else url
+
+    @field_validator("api_keys")
+    @classmethod
+    def _long_keys(cls, keys: SecretStr) -> SecretStr:
+        if any(len(key) < SHORTEST_KEY for key in _listed(keys.get_secret_value())):
+            raise ValueError(f"a key has at least {SHORTEST_KEY} characters; `openssl rand -hex 24` makes a good one")
+        return keys
+
+    @field_validator("auth")
+    @classmethod
+    def _a_login(cls, auth: SecretStr) -> SecretStr:
+        user, _, password = auth.get_secret_value().partition(":")
+        if auth.get_secret_value() and not (user and password):
+            raise ValueError("it is user:password")
+        return auth
+
+    @field_validator("origins")
+    @classmethod
+    def _sites(cls, origins: str) -> str:
+        for origin in _listed(origins):
+            if not re.fullmatch(r"https?://[^/?#@\s*]+", origin):
+                raise ValueError(f"“{origin}” is no origin: it is https:// and a name, without a path")
+        return origins
+
+    @property
+    def access(self) -> tuple[list[str], tuple[str, str] | None]:
+        """The keys, and the login; in clear."""
+        user, _, password = self.auth.get_secret_value().partition(":")
+        return _listed(self.api_keys.get_secret_value()), (user, password) if password else None
+
+    @property
+    def trusted(self) -> frozenset[str]:
+        """The origins of `origins`."""
+        return frozenset(_listed(self.origins))
+
+    @property
+    def secrets(self) -> list[str]:
+        """All that no log may show."""
+        keys, login = self.access
+        known = [self.chat_key.get_secret_value(), self.turn_key.get_secret_value(), *keys, *(login or ())[1:]]
+        return [each for each in (*known, *(os.environ.get(name, "") for name in HUB_TOKENS)) if each]
 
     @property
     def transcription(self) -> dict[str, str]:
@@ -141,7 +200,12 @@ class Settings(BaseSettings):
 
     def environment(self, *secrets: str) -> dict[str, str]:
         """The settings as the environment of a child process, with these of `SECRETS` and without the others."""
-        fields = self.model_dump(mode="json", exclude={"host", "port", "chat_key", "turn_key"})
+        fields = self.model_dump(mode="json", exclude={"host", "port", "chat_key", "turn_key", "api_keys", "auth"})
         plain = {f"VOXRTC_{name.upper()}": str(value) for name, value in fields.items()}
         known = {**os.environ, "VOXRTC_CHAT_KEY": self.chat_key.get_secret_value()}
         return plain | {name: known.get(name, "") if name in secrets else "" for name in SECRETS}
+
+
+def _listed(text: str) -> list[str]:
+    """What stands between commas."""
+    return [each for part in text.split(",") if (each := part.strip())]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -69,6 +70,13 @@ class Supervisor:
     def __init__(self, children: Sequence[Child] = ()) -> None:
         self.children = {child.name: child for child in children}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._gone: Counter[str] = Counter()  # restarts of children that were stopped
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often each child was started again, by name, also those that are gone."""
+        there = {name: child.restarts + self._gone[name] for name, child in self.children.items()}
+        return {**self._gone, **there}
 
     async def __aenter__(self) -> Supervisor:
         for child in list(self.children.values()):
@@ -90,7 +98,8 @@ class Supervisor:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         self._tasks.pop(name, None)
-        self.children.pop(name, None)
+        if child := self.children.pop(name, None):
+            self._gone[name] += child.restarts
 
     def runs(self, name: str) -> bool:
         """Whether there is such a child, which is alive or about to be restarted."""

@@ -17,18 +17,21 @@ import msgspec
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
-from voxrtc import machine
-from voxrtc.api import history, replies, stats
+from voxrtc import logs, machine
+from voxrtc.api import history, login, replies, stats
+from voxrtc.api.access import Access
 from voxrtc.api.app import build_app
 from voxrtc.api.errors import ApiError
 from voxrtc.api.feed import Feed
 from voxrtc.api.history import History
 from voxrtc.api.host import PublicHost, Rules
 from voxrtc.api.hosting import Hosting
+from voxrtc.api.limits import MAX_HEADERS
 from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.chat.socket import MAX_EVENT
 from voxrtc.crowd.company import Company
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
@@ -40,10 +43,11 @@ from voxrtc.llm.client import CompletionClient
 from voxrtc.processes import CrowdProcess, EngineProcesses
 from voxrtc.rtc import turn
 from voxrtc.rtc.turn import Relays
-from voxrtc.settings import HUB_TOKENS, Settings
+from voxrtc.settings import HUB, HUB_TOKENS, Settings, on_a_space
 from voxrtc.suggestion import Suggestion
 from voxrtc.supervisor import Child, Supervisor
 from voxrtc.ui import programs
+from voxrtc.ui.markup import login_form
 from voxrtc.ui.page import mount_page
 
 MOST_PEERS = 8  # WebRTC peers of a crowd: each takes some percent of a core on either side
@@ -53,9 +57,7 @@ log = logging.getLogger(__name__)
 
 def main(settings: Settings) -> None:
     """Serve until interrupted. Ends the program with a sentence when it cannot begin."""
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s web %(levelname)s %(message)s")
-    for chatty in ("httpx", "asyncio"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logs.configure("web", settings, quiet=("httpx", "asyncio"))
     try:
         models = _cards(settings)
         if settings.embedded:
@@ -115,8 +117,8 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             past = History(partial(stats.count, engines, media))
             who_answers = replies.router(settings, lambda: chat.progress)
             hosting = _hosting(settings, relays, media)
-            crowd = _crowd(settings, engines, supervisor, _place(listener), f"ipc://{Path(folder, 'crowd')}")
-            app = _app(engines, media, keeper, who_answers, hosting, crowd, past)
+            crowd = _crowd(settings, engines, supervisor, hosting.access, _place(listener), f"ipc://{Path(folder, 'crowd')}")
+            app = _app(engines, media, keeper, who_answers, hosting, crowd, past, lambda: supervisor.restarts)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -125,10 +127,15 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             # Sound does not get smaller by deflating, but costs time
             config = uvicorn.Config(
                 app,
+                log_config=None,  # its loggers are ours
                 log_level="warning",
                 timeout_graceful_shutdown=2,
                 ws_per_message_deflate=False,
                 forwarded_allow_ips=settings.proxies,
+                http="h11",  # it bounds headers, which others do not
+                h11_max_incomplete_event_size=2 * MAX_HEADERS,
+                ws_max_size=2 * MAX_EVENT,  # beyond one, the answer says so
+                server_header=False,
             )
             server = _Server(config, app.state.feed)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
@@ -159,10 +166,11 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, place: str, address: str) -> Crowd:
-    """Its WebRTC peers call this very server."""
+def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, access: Access, place: str, address: str) -> Crowd:
+    """Its WebRTC peers call this very server, with a key that only they have."""
     arguments = ["-m", "voxrtc.crowd.process", "--server", place, "--listen", address]
-    process = CrowdProcess(supervisor, Child("crowd", arguments, settings.environment()))
+    environment = settings.environment() | {"VOXRTC_API_KEYS": access.internal}
+    process = CrowdProcess(supervisor, Child("crowd", arguments, environment))
     company = Company(address, process, min(MOST_PEERS, settings.crowd))
     return Crowd(engines, settings.crowd, settings.policy, company=company)
 
@@ -212,12 +220,18 @@ async def _load_first(engines: Fleet, keeper: Keeper) -> None:
 
 
 def _hosting(settings: Settings, relays: Relays, media: MediaClient) -> Hosting:
+    keys, login = settings.access
+    ways = {
+        "access": Access(keys, login),
+        "origins": settings.trusted,
+        "frames": frozenset({HUB} if on_a_space() else ()),
+    }
     if not settings.public:
-        return Hosting(relays, settings.relay)
+        return Hosting(relays, settings.relay, **ways)
     rules = Rules(settings.public_calls, settings.public_starts, settings.max_peers, 60 * settings.public_minutes)
     public = PublicHost(rules, media)
     media.over = public.over
-    return Hosting(relays, settings.relay, public)
+    return Hosting(relays, settings.relay, public, **ways)
 
 
 def _app(
@@ -228,11 +242,12 @@ def _app(
     hosting: Hosting,
     crowd: Crowd,
     past: History,
+    restarts: Callable[[], dict[str, int]],
 ) -> FastAPI:
     cards = list(keeper.cards.values())
     suggestion = Suggestion(cards, gpu=bool(keeper.machine.gpu))
     suggestion.look()
-    app = build_app(engines, media, keeper, suggestion.name, hosting, crowd)
+    app = build_app(engines, media, keeper, suggestion.name, hosting, crowd, restarts)
     app.include_router(who_answers)
     app.include_router(history.router(past))
 
@@ -246,6 +261,8 @@ def _app(
         finally:
             leave()
 
+    if hosting.access.locked:
+        app.include_router(login.router(hosting.access, *login_form(), embedded=bool(hosting.frames | hosting.origins)))
     add = partial(programs.offer, say=say, ready=engines.models)
     mount_page(app, [card.info for card in cards], lambda: msgspec.to_builtins(past.minutes), add)
     return app

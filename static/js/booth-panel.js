@@ -54,7 +54,7 @@ function drawNotes(place, loss, chosen) {
 
 function within(root) {
   return {
-    part: (name) => root.querySelector(`[data-booth="${name}"]`),
+    part: (name) => root.querySelector(`[data-part="booth-${name}"]`),
     named: (name) => root.querySelector(`[name="${name}"]`),
   };
 }

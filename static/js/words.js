@@ -2,6 +2,14 @@
 
 /** Of the markup: the server puts them where `[[part.name]]` stands. Plain JSON, which it reads. */
 export const MARKUP = {
+  "login": {
+    "title": "VoxRTC",
+    "intro": "This server asks who you are. With a key of its API, any name will do.",
+    "name": "Name",
+    "password": "Password or key",
+    "enter": "Log in",
+    "wrong": "The name or the password is wrong."
+  },
   "head": {
     "intro": "Talk to a speech language model, and interrupt it. Or type, and hear it while it is still being made."
   },
@@ -30,6 +38,8 @@ export const MARKUP = {
     "examples": "Examples",
     "model": "Model",
     "voice": "Voice",
+    "manner": "How to speak (may be empty)",
+    "manners": "Like: softly, and a little sad",
     "load": "Load",
     "unload": "Unload",
     "loading": "Loading",
@@ -44,9 +54,9 @@ export const MARKUP = {
     "how": "5 to 30 seconds of one person who speaks, in a quiet room. The model then speaks in that voice.",
     "file": "Choose a file",
     "listen": "The recording",
-    "said": "What is said in it (some models need it)",
+    "said": "What is said in it",
     "write": "Write it down",
-    "hint": "As it is said, word for word.",
+    "hint": "Word for word. Some models need it, and others speak better with it.",
     "consent": "This is my voice, or its owner agreed that I use it here.",
     "make": "Use this voice",
     "discard": "Discard",
@@ -212,7 +222,7 @@ export const BOOTH = {
   busy: { making: "Making the voice …", writing: "Writing it down …" },
   made: (name, seconds) => `“${name}” is used: a recording of ${seconds.toFixed(1)}\u00a0s.`,
   forget: (name) => `Delete “${name}”`,
-  gone: (name) => `“${name}” was deleted, since this page was away for long. Record it again.`,
+  gone: (name) => `“${name}” was deleted: it was not used for long, or newer ones took its place. Record it again.`,
   agree: "Please tick that it is your voice, or that its owner agreed.",
   large: "This file is too large: a recording may have 8 MB. Choose a shorter one.",
   nothing: "No words were heard in it. Type them, or record it again.",

@@ -124,7 +124,7 @@ async def test_a_model_that_speaks_is_not_unloaded(http: httpx.AsyncClient, stoc
     refused = await http.post(f"{PATH}/tone/unload", json={})
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "model_in_use")
     assert "a listener" in refused.json()["error"]["message"]
-    assert (await http.get("/healthz")).status_code == 200
+    assert (await http.get("/readyz")).status_code == 200
     speaking.cancel()
 
 
@@ -158,7 +158,7 @@ async def test_what_does_not_fit_is_refused_with_what_it_lacks(http: httpx.Async
     told = (await http.get(PATH)).json()
     assert told["models"][1]["state"] == "unloaded" and told["models"][1]["fit"]["words"] == "needs 1.1 GB more"
     assert told["machine"] == {"words": "2 cores, 16 GB of memory, no GPU", "gpu": False, "room": 1.4, "shared": False}
-    assert (await http.get("/healthz")).status_code == 200
+    assert (await http.get("/readyz")).status_code == 200
 
 
 async def test_on_a_public_host_nobody_ends_what_others_use(http: httpx.AsyncClient, stock: Stock) -> None:
@@ -203,7 +203,7 @@ async def test_unknown_models_other_sites_and_forms_are_refused(http: httpx.Asyn
 
 async def test_without_a_model_the_answer_says_what_to_do(http: httpx.AsyncClient) -> None:
     await http.post(f"{PATH}/tone/unload", json={})
-    health = await http.get("/healthz")
+    health = await http.get("/readyz")
     assert health.status_code == 503 and "Load one" in health.json()["message"]
     answer = await http.post("/v1/audio/speech", json={"input": "one"})
     assert answer.status_code == 404

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 
 from tests.fake_engine import ToneTransport
+from tests.fake_media import EchoMedia
+from voxrtc.api import health
+from voxrtc.chat.media_client import CallRefused
 from voxrtc.engine import fleet
 from voxrtc.messages.engine import GetModels, Models
 
@@ -26,25 +31,49 @@ async def test_an_unknown_model_is_404_and_says_what_there_is(http: httpx.AsyncC
     assert "tone" in fault["message"]
 
 
-async def test_healthy_is_a_model_that_is_ready(http: httpx.AsyncClient) -> None:
-    answer = await http.get("/healthz")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "models": ["tone"]})
-
-
-async def test_a_lost_engine_is_not_healthy(http: httpx.AsyncClient, tone: ToneTransport) -> None:
+async def test_alive_is_the_process_alone(http: httpx.AsyncClient, tone: ToneTransport, media: EchoMedia) -> None:
     tone.lose()
-    health, listing = await http.get("/healthz"), await http.get("/v1/models")
-    assert (health.status_code, health.json()["status"]) == (503, "loading")
+    media.refusal = CallRefused(503, "media_lost", "It is gone.")
+    answer = await http.get("/healthz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+async def test_ready_is_a_default_model_and_a_media_process(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "models": ["tone"]})
+
+
+async def test_without_its_engine_it_is_not_ready(http: httpx.AsyncClient, tone: ToneTransport) -> None:
+    tone.lose()
+    health, listing = await http.get("/readyz"), await http.get("/v1/models")
+    assert (health.status_code, health.json()["status"]) == (503, "not ready")
     assert "retry-after" in health.headers
     assert (listing.status_code, listing.json()["error"]["code"]) == (503, "engine_lost")
 
 
-async def test_an_engine_without_a_model_is_not_healthy(
+async def test_another_model_than_the_default_one_is_not_enough(
     http: httpx.AsyncClient, tone: ToneTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tone, "send", lambda asked: tone.on_reply(Models(call=asked.call, models=[])))
-    answer = await http.get("/healthz")
-    assert (answer.status_code, answer.json()["status"]) == (503, "loading")
+    answer = await http.get("/readyz")
+    assert answer.status_code == 503
+    assert "“tone”" in answer.json()["message"]
+
+
+async def test_without_its_media_process_it_is_not_ready(
+    http: httpx.AsyncClient, media: EchoMedia, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    media.refusal = CallRefused(503, "media_lost", "It is gone.")
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()["message"]) == (503, "It is gone.")
+
+    async def silent() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(media, "stats", silent)
+    monkeypatch.setattr(health, "MEDIA_WITHIN", 0.01)
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()["models"]) == (503, ["tone"])
 
 
 async def test_an_engine_that_does_not_answer_is_not_waited_for(
@@ -53,11 +82,11 @@ async def test_an_engine_that_does_not_answer_is_not_waited_for(
     asked: list[GetModels] = []
     monkeypatch.setattr(tone, "send", asked.append)
     monkeypatch.setattr(fleet, "TOLD_WITHIN", 0.01)
-    assert (await http.get("/healthz")).status_code == 503
+    assert (await http.get("/readyz")).status_code == 503
     assert (await http.get("/v1/models")).json()["error"]["code"] == "engine_lost"
     assert len(asked) == 2
 
 
 async def test_the_api_describes_itself(http: httpx.AsyncClient) -> None:
     paths = (await http.get("/openapi.json")).json()["paths"]
-    assert {"/v1/audio/speech", "/v1/realtime/calls", "/v1/models", "/healthz"} <= set(paths)
+    assert {"/v1/audio/speech", "/v1/realtime/calls", "/v1/models", "/healthz", "/readyz"} <= set(paths)

@@ -195,8 +195,10 @@ async def test_a_media_process_that_is_started_anew_is_told_all(http: httpx.Asyn
     media.refusal = CallRefused(503, "media_lost", "gone")
     voice = await make(http)
     assert not media.voices
+    deleted = await make(http)
     media.refusal = None
     media.found()
+    await http.delete(f"{VOICES}/{deleted['id']}")
     while not media.voices:
         await asyncio.sleep(0)
-    assert isinstance(media.voices[voice["id"]], Reference)
+    assert list(media.voices) == [voice["id"]] and isinstance(media.voices[voice["id"]], Reference)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
+from pathlib import Path
 
+import av
 import httpx
 import numpy as np
 import pytest
@@ -28,7 +31,7 @@ def file(samples: np.ndarray, kind: str = "wav", rate: int = SAMPLE_RATE) -> str
     return base64.b64encode(encoder.header() + encoder.encode(pcm) + encoder.finish()).decode()
 
 
-@pytest.mark.parametrize("kind", ["wav", "flac", "mp3", "opus"])
+@pytest.mark.parametrize("kind", ["wav", "flac", "mp3", "opus", "aac"])
 def test_any_sound_file_is_read(kind: str) -> None:
     sound = tone(2.0)
     reference = read_recording(file(sound, kind), "la")
@@ -37,6 +40,29 @@ def test_any_sound_file_is_read(kind: str) -> None:
     assert abs(len(heard) - len(sound)) < 0.1 * SAMPLE_RATE
     spectrum = np.abs(np.fft.rfft(heard[: 2 * SAMPLE_RATE]))
     assert abs(spectrum.argmax() * SAMPLE_RATE / len(heard[: 2 * SAMPLE_RATE]) - 220) < 2
+
+
+@pytest.mark.parametrize(("container", "codec"), [("webm", "libopus"), ("mp4", "aac"), ("aiff", "pcm_s16be")])
+def test_what_browsers_and_telephones_record_is_read(container: str, codec: str) -> None:
+    made = io.BytesIO()
+    with av.open(made, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=48_000, layout="mono")
+        samples = (tone(2.0, rate=48_000) * 32767).astype(np.int16)
+        frame = av.AudioFrame.from_ndarray(samples[None], "s16", "mono")
+        frame.sample_rate = 48_000
+        output.mux([*stream.encode(frame), *stream.encode(None)])
+    reference = read_recording(base64.b64encode(made.getvalue()).decode())
+    assert abs(len(reference.pcm) / 2 - 2 * SAMPLE_RATE) < 0.1 * SAMPLE_RATE
+
+
+@pytest.mark.parametrize(
+    "list_of", ["ffconcat version 1.0\nfile voice.wav\n", "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nvoice.wav\n"]
+)
+def test_a_list_of_files_reads_none_of_this_machine(list_of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "voice.wav").write_bytes(base64.b64decode(file(tone(2.0))))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ApiError, match="no sound file"):
+        read_recording(base64.b64encode(list_of.encode()).decode())
 
 
 def test_a_data_url_and_another_rate() -> None:

@@ -16,6 +16,7 @@ def test_a_piece_lasts_as_long_as_its_words_would(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(random_engine.MODELS, "csm", lambda dtype, device: Toy())
     info, model = read(Settings(model="csm"), HOST, torch.float32)
     assert info.name == "csm"
-    four, one = (model.preprocess(Utterance(text)).max_frames for text in ("international considerations notwithstanding altogether", "one"))
+    texts = ("international considerations notwithstanding altogether", "one")
+    four, one = (model.preprocess(Utterance(text)).max_frames for text in texts)
     assert four == round(4 * SECONDS_A_WORD * model.frame_rate) > one
     assert model.preprocess(Utterance("a")).max_frames == 3, "no more than the model would say"

@@ -104,3 +104,16 @@ def test_an_echo_is_possible_as_long_as_sound_may_be_under_way() -> None:
         guard.played(None)
     assert not guard.possible
     assert not guard.explains()
+
+
+def test_what_we_said_is_known_however_often_one_asks() -> None:
+    """Spectra are made of the latest frames only, and kept."""
+    often, seldom, dice = EchoGuard(), EchoGuard(), np.random.default_rng(4)
+    for number in range(200):
+        frame = None if dice.random() < 0.2 else dice.normal(0, 3_000, FRAME).astype(np.int16)
+        for guard in (often, seldom):
+            guard.played(frame)
+        if dice.random() < 0.5:
+            often._spectra_of_ours()
+        if number % 97 == 60:
+            assert often._spectra_of_ours() == pytest.approx(seldom._spectra_of_ours(), rel=1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -102,3 +103,29 @@ def test_server_events_have_ids_of_their_own() -> None:
         "param": "param",
         "event_id": "cause",
     }
+
+
+@pytest.mark.parametrize(
+    ("event", "param"),
+    [
+        (
+            {
+                "type": "conversation.item.create",
+                "item": {"type": "message", "content": [{"type": "input_text", "text": "a" * 32_769}]},
+            },
+            "text",
+        ),
+        (
+            {"type": "conversation.item.create", "item": {"type": "message", "content": [{"type": "input_text"}] * 65}},
+            "content",
+        ),
+        ({"type": "response.create", "response": {"input": [{"type": "message"}] * 257}}, "input"),
+        ({"type": "session.update", "session": {"instructions": "a" * 32_769}}, "instructions"),
+        ({"type": "session.update", "session": {"tools": [{"type": "function", "name": "a"}] * 129}}, "tools"),
+    ],
+)
+def test_what_is_too_long_to_be_dealt_with_is_refused(event: dict[str, Any], param: str) -> None:
+    """Over a WebSocket an event may have 4 MB: of sound."""
+    with pytest.raises(EventError, match="length <=") as refused:
+        events.parse(json.dumps(event), most=1 << 22)
+    assert param in (refused.value.param or "")

@@ -72,6 +72,14 @@ async def test_a_call_from_offer_to_hang_up() -> None:
     await browser.close()
 
 
+async def test_who_calls_is_answered_even_by_a_server_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    media, browser = server(), Browser()
+    monkeypatch.setattr("voxrtc.chat.server.choose", lambda *_: 1 / 0)
+    refused = await ask(media, Offer(call="a", sdp=await browser.offer()))
+    assert isinstance(refused, Refused) and (refused.status, refused.code) == (500, "internal_error")
+    await browser.close()
+
+
 async def test_places_are_limited_and_come_back() -> None:
     media = server(max_peers=1)
     for number in range(3):  # 'too many users' after stop and start (fastrtc 53)

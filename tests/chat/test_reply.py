@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+from fastapi import FastAPI
+from fastapi.responses import RedirectResponse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +93,19 @@ async def test_an_endpoint_that_refuses_is_told_as_such(path: str, key: str, wor
         with pytest.raises(ReplyFailed, match=words):
             _ = [delta async for delta in chat.reply(Ask([]))]
         await chat.close()
+
+
+async def test_a_key_goes_to_no_other_place_than_the_endpoint() -> None:
+    """Not along with a redirection, and no further."""
+    other, chat = chat_app("Gotcha."), FastAPI()
+    with serving(other) as (host, port):
+        chat.post("/v1/chat/completions")(lambda: RedirectResponse(f"http://{host}:{port}/v1/chat/completions", 307))
+        with serving(chat) as (first, its):
+            replier = ChatEndpoint(f"http://{first}:{its}/v1", "small", "secret")
+            with pytest.raises(ReplyFailed, match="307"):
+                _ = [delta async for delta in replier.reply(Ask([]))]
+            await replier.close()
+    assert other.state.asked == []
 
 
 async def test_an_empty_answer_is_none() -> None:

@@ -14,6 +14,7 @@ from tests.fake_engine import ToneTransport, tones
 from tests.fake_hearing import Hearing, loudness
 from tests.rtc.test_track import Time
 from voxrtc.chat import talk as module
+from voxrtc.chat.allowance import Allowance
 from voxrtc.chat.choice import choose
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.session import Session
@@ -209,3 +210,26 @@ async def test_hanging_up_ends_it(house: House) -> None:
     await house.talk.close()
     assert house.over and first.closed and not house.talk.kept
     assert house.talk.track.readyState == "ended"
+
+
+async def test_who_floods_us_with_events_is_told_and_let_go(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FAREWELL", 0.0)
+    wire = await house.wire()
+    most = round(module.FASTEST * module.BURST)
+    for number in range(3 * most):
+        wire.do("voxrtc.ping", id=str(number))
+    await until(lambda: house.over)
+    assert most <= wire.types.count("voxrtc.pong") <= 2 * most, "a second of ours may pass meanwhile"
+    (error,) = [event["error"] for event in wire.events if event["type"] == "error"]
+    assert error["code"] == "rate_limit_exceeded" and wire.closed
+
+
+def test_an_allowance_is_so_much_at_once_and_so_much_in_the_long_run() -> None:
+    now = 0.0
+    allowance = Allowance(rate=8, burst=2.0, clock=lambda: now)
+    assert [allowance.take() for _ in range(17)] == [True] * 16 + [False]
+    for _ in range(100):
+        now += 0.125
+        assert allowance.take()
+    now += 0.0625
+    assert not allowance.take()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import time
 from pathlib import Path
 
 import httpx
@@ -10,7 +12,7 @@ import soundfile
 from playwright.sync_api import Page, Playwright
 
 from tests.e2e.desk import Desk
-from tests.e2e.test_talk import silence, talking, voice
+from tests.e2e.test_talk import RATE, silence, talking, voice
 from tests.waiting import eventually
 
 OWN = "voxrtc.voices.map(({ id }) => id)"
@@ -22,11 +24,13 @@ def check_cloned(playwright: Playwright, server: httpx.Client, model: str, folde
     with talking(playwright, server, folder / "said.wav", *sound) as desk:
         page = desk.page
         page.get_by_label("Model", exact=True).select_option(model)
+        desk.hear("Yes.")  # there is a call, in a voice of the model's
         page.get_by_role("button", name="Use a recording").click()
         record(page)
         make = page.get_by_role("button", name="Use this voice")
         make.click()
         await_words(page, "why", "tick that it is your voice")
+        check_handled(page)
         page.get_by_role("button", name="Write it down").click()
         page.wait_for_function("document.querySelector('[name=said]').value.includes(' ')")
         page.get_by_label("This is my voice").check()
@@ -43,16 +47,28 @@ def check_cloned(playwright: Playwright, server: httpx.Client, model: str, folde
         desk.hear("Yes.")
         page.goto("about:blank")
         await_gone(server, mine)
+        tell_times(server, model, np.concatenate(sound)[: 10 * RATE])
 
 
 def record(page: Page) -> None:
     """Some two seconds, seen and counted; the page says how long is left."""
-    page.get_by_role("button", name="Record").click()
+    page.locator("[name=record]").click()
     page.wait_for_function("parseFloat(document.querySelector('.vx-level').style.getPropertyValue('--level')) > 0.1")
     await_words(page, "clock", "28\u00a0s left")
-    page.get_by_role("button", name="Stop", exact=True).first.click()
+    page.locator("[name=record]").click()
     page.wait_for_function("document.querySelector('.vx-booth audio').readyState > 0")
     assert page.get_by_role("button", name="Record anew").is_visible()
+
+
+def check_handled(page: Page) -> None:
+    """By fingers and by name, all of it; nothing is wider than a phone."""
+    page.evaluate((Path(__file__).parent / "look.js").read_text("utf-8"))
+    size = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("look.small(44)") == [] and page.evaluate("look.ids()") == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    if size:
+        page.set_viewport_size(size)
 
 
 def check_file(desk: Desk, server: httpx.Client, folder: Path, before: str) -> None:
@@ -73,13 +89,28 @@ def check_file(desk: Desk, server: httpx.Client, folder: Path, before: str) -> N
 
 
 def check_chosen(desk: Desk, mine: str) -> None:
-    """The call speaks with it."""
-    desk.page.evaluate("wire.sent.splice(0)")
-    desk.hear("Yes.")
+    """The call goes on with it."""
+    desk.page.evaluate("wire.types()")
     desk.hear("No.")
-    voices = "wire.sent.filter(({ type }) => type === 'session.update').map(({ session }) => session.audio.output?.voice)"
-    assert set(desk.page.evaluate(voices)) <= {mine}
+    told = "wire.sent.filter(({ type }) => type === 'session.update').map(({ session }) => session.audio.output.voice)"
+    assert desk.page.evaluate(told) == [mine]
     assert desk.page.get_by_label("Voice", exact=True).input_value() == mine
+
+
+def tell_times(server: httpx.Client, model: str, sound: np.ndarray) -> None:
+    """How long a recording takes to be a voice, and that to sound by HTTP: first, and again."""
+    file, times = io.BytesIO(), [time.monotonic()]
+    soundfile.write(file, sound, RATE, format="WAV", subtype="PCM_16")
+    made = server.post("/v1/audio/voices", files={"audio_sample": file.getvalue()}, data={"consent": "true"}).json()
+    times.append(time.monotonic())
+    for _ in range(2):
+        wanted = {"input": "Yes.", "model": model, "voice": {"id": made["id"]}, "response_format": "pcm"}
+        with server.stream("POST", "/v1/audio/speech", json=wanted) as answer:
+            assert next(answer.iter_raw())
+            times.append(time.monotonic())
+    assert server.delete(f"/v1/audio/voices/{made['id']}").json()["deleted"]
+    upload, first, again = 1000 * np.diff(times)
+    print(f"10 s of a voice: uploaded and measured in {upload:.0f} ms, first sound {first:.0f} ms, again {again:.0f} ms")
 
 
 def await_voice(desk: Desk, name: str) -> str:
@@ -90,7 +121,7 @@ def await_voice(desk: Desk, name: str) -> str:
 
 
 def await_words(page: Page, part: str, words: str) -> None:
-    shown = f"document.querySelector('[data-booth={part}]').textContent"
+    shown = f"document.querySelector('[data-part=booth-{part}]').textContent"
     page.wait_for_function(f"words => {shown}.includes(words)", arg=words)
 
 

@@ -122,7 +122,7 @@ def test_only_news_is_read_out(wide: Page) -> None:
     live = "[...document.querySelectorAll('.vx :is([aria-live], [role=status], [role=log], output)')]"
     parts = wide.evaluate(f"{live}.map(element => element.dataset.part ?? element.closest('.vx-loading')?.className)")
     assert parts.count("news") == 1
-    assert set(parts) <= {"news", "progress", "vx-loading", "verdict", "crowd-note"}
+    assert set(parts) <= {"news", "progress", "vx-loading", "verdict", "crowd-note", "booth-news", "booth-notes"}
 
 
 def test_who_wants_no_motion_gets_none(wide: Page) -> None:

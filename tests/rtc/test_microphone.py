@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rtc.sounds import audible, packets, peak_hertz, tone
-from voxrtc.rtc.microphone import AHEAD, BLOCK, BLOCK_SECONDS, DEPTH, DRY, RATE, RESTART, Microphone, Reorder, tap
+from voxrtc.rtc.microphone import AHEAD, BLOCK, BLOCK_SECONDS, DEPTH, DRY, RATE, RESTART, Microphone, Reorder
+from voxrtc.rtc.receiver import tap
 from voxrtc.rtc.sound import FRAME, FRAME_SECONDS, Samples
 from voxrtc.rtc.sound import RATE as RTP_RATE
 

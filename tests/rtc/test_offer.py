@@ -56,6 +56,29 @@ async def test_opus_and_credentials_are_needed() -> None:
         checked("".join(line for line in sdp.splitlines(keepends=True) if "fingerprint" not in line))
 
 
+async def test_a_bundle_of_sections_that_are_not_there_is_refused() -> None:
+    """aiortc takes it, and then can neither connect nor close: who had sent it, and who hung up, waited for ever."""
+    sdp = await offer()
+    audio = next(line for line in sdp.splitlines() if line.startswith("a=mid:"))
+    for wrong in (sdp.replace(f"{audio}\r\n", ""), sdp.replace(audio, "a=mid:9"), sdp.replace("a=mid:1", audio)):
+        with pytest.raises(BadOffer, match="BUNDLE") as refusal:
+            checked(wrong)
+        assert refusal.value.code == "invalid_offer"
+
+
+async def test_an_offer_of_more_than_any_browser_s_is_refused() -> None:
+    sdp = await offer()
+    section = sdp[sdp.index("m=audio") : sdp.index("m=application")]
+    many = sdp + "".join(section.replace("a=mid:0", f"a=mid:{number}") for number in range(2, 9))
+    with pytest.raises(BadOffer, match="8 sections; this one has 9") as refusal:
+        checked(many)
+    assert refusal.value.code == "offer_too_large"
+    candidate = "a=candidate:1 1 udp 2122260223 192.0.2.7 50000 typ host\r\n"
+    with pytest.raises(BadOffer, match="64 candidates"):
+        checked(sdp + 65 * candidate)
+    assert checked(sdp + 32 * candidate)
+
+
 async def test_mdns_names_are_left_out_and_the_rest_stays() -> None:
     sdp = await offer()
     name = "a=candidate:1 1 udp 2122260223 8f1c2a34-0000-4000-8000-123456789abc.local 50000 typ host\r\n"

@@ -19,10 +19,11 @@ from tests.rtc.test_playout import Told
 from tests.waiting import until
 from voxrtc.rtc import ice
 from voxrtc.rtc.ice import DATA_BYTES, configuration
-from voxrtc.rtc.microphone import BLOCK_SECONDS, RATE, tap
+from voxrtc.rtc.microphone import BLOCK_SECONDS, RATE
 from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import UNSENT_MESSAGES, Liveness, Peer, warm_up
 from voxrtc.rtc.playout import Clock
+from voxrtc.rtc.receiver import tap
 from voxrtc.rtc.sound import FRAME, Samples
 from voxrtc.rtc.track import PlayoutTrack
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from concurrent.futures import Executor
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -11,10 +13,11 @@ from aiortc.mediastreams import MediaStreamError
 
 from tests.rtc.sounds import STEP, audible, decode, peak_hertz, tone
 from tests.rtc.test_playout import Told
-from voxrtc.rtc.opus import ALIVE, NOTHING, SETTLED, SILENCE
+from voxrtc.rtc.opus import ALIVE, CHEAPEST, COMPLEXITY, NOTHING, SETTLED, SILENCE, OpusEncoder
 from voxrtc.rtc.playout import AHEAD, CAPACITY, LEAD, Clock
+from voxrtc.rtc.quality import CLEAN, Quality
 from voxrtc.rtc.sound import FRAME, RATE
-from voxrtc.rtc.track import PlayoutTrack
+from voxrtc.rtc.track import EARLY, PlayoutTrack
 
 
 class Time:
@@ -32,7 +35,9 @@ class Time:
 
 
 class Heard:
-    """A track's packets, pulled one by one as aiortc's sender does it."""
+    """A track's packets, one by one: awaited, as by a tunnel (`recv`), or looked for every 20 ms, as by a sender (`due`)."""
+
+    looks = False
 
     def __init__(self, listener: object = None) -> None:
         self.time, self.told = Time(), Told()
@@ -43,11 +48,24 @@ class Heard:
 
     async def pull(self, count: int) -> None:
         for _ in range(count):
-            packet = await self.track.recv()
-            self.packets.append(bytes(packet))
-            self.stamps.append(packet.pts)
+            self.packets.append(await self.packet())
+            self.stamps.append(FRAME * self.track.last)
             self.times.append(self.time())
             await asyncio.sleep(0)  # a writer that waits for room gets its turn
+
+    async def packet(self) -> bytes:
+        if not self.looks:
+            packet = await self.track.recv()
+            assert packet.pts == FRAME * self.track.last
+            return bytes(packet)
+        while True:
+            encoded = asyncio.Event()
+            if (payload := self.track.due(self.time(), encoded.set)) is not None:
+                return payload
+            if self.track._playout.late and self.track._pacer.wait(self.time()) < EARLY:
+                await encoded.wait()
+            else:
+                await self.time.sleep((math.floor(self.time() / 0.02 + 1e-3) + 1) * 0.02 - self.time())
 
     async def say(self, seconds: float, rate: int = 24_000, stream: str = "a") -> None:
         utterance = await self.track.begin(stream)
@@ -57,6 +75,11 @@ class Heard:
     @property
     def sound(self) -> np.ndarray:
         return decode(self.packets)
+
+
+@pytest.fixture(autouse=True, params=["recv", "due"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Heard, "looks", request.param == "due")
 
 
 async def test_packets_every_20_ms_with_contiguous_timestamps() -> None:
@@ -92,10 +115,10 @@ async def test_a_silence_that_lasts_is_hardly_sent_and_ends_at_once() -> None:
     await heard.pull(5)
     assert heard.packets[SETTLED:] == [NOTHING] * 5
     assert np.diff(heard.times)[SETTLED:] == pytest.approx(ALIVE * 0.02)
-    waiting = asyncio.ensure_future(heard.track.recv())
+    waiting = asyncio.ensure_future(heard.packet())
     began = heard.time()
     await heard.track.begin("b")
-    assert bytes(await waiting) == SILENCE and heard.time() - began <= 0.021, "also while its sound is still to come"
+    assert await waiting == SILENCE and heard.time() - began <= 0.021, "also while its sound is still to come"
     heard.track.flush()
     stamp = round((heard.time() - 1000.0) * RATE)
     await heard.say(0.5)
@@ -271,6 +294,7 @@ async def test_stopping_frees_everyone_who_waits() -> None:
         await following
     with pytest.raises(MediaStreamError):
         await heard.track.recv()
+    assert heard.track.due(heard.time() + 1.0, lambda: None) is None
 
 
 async def test_encoding_does_not_use_the_shared_executor() -> None:
@@ -284,3 +308,26 @@ async def test_encoding_does_not_use_the_shared_executor() -> None:
     await heard.pull(15)
     assert len(audible(heard.sound)) > 0.1 * RATE
     asyncio.get_running_loop()._default_executor = None  # type: ignore[attr-defined]
+
+
+async def test_who_begins_when_many_speak_is_encoded_cheaply_and_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxrtc.rtc.track.MANY", 2)
+    monkeypatch.setattr("voxrtc.rtc.track._TRACKS", WeakSet())  # without those that other tests left speaking
+    complexities: list[int] = []
+
+    class Noted(OpusEncoder):
+        def __init__(self, run: int, quality: Quality = CLEAN, complexity: int = COMPLEXITY) -> None:
+            super().__init__(run, quality, complexity)
+            if run:
+                complexities.append(complexity)
+
+    monkeypatch.setattr("voxrtc.rtc.track.OpusEncoder", Noted)
+    crowd = [Heard() for _ in range(3)]
+    for heard in crowd:
+        await heard.say(0.3)
+    assert complexities == [COMPLEXITY, COMPLEXITY, CHEAPEST]
+    for heard in crowd:
+        await heard.pull(25)
+        assert peak_hertz(heard.sound[: RATE // 4]) == pytest.approx(440, abs=5)
+    await crowd[0].say(0.3, stream="b")
+    assert complexities[3:] == [COMPLEXITY], "the others are silent again"

@@ -10,20 +10,27 @@ import sys
 import wave
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from gradio_client import Client
-from gradio_client.exceptions import AppError
+from gradio_client.exceptions import AppError, AuthenticationError
 
 from tests.fake_engine import TONE_MODEL, ToneTransport, tones
+from tests.fake_media import EchoMedia
 from tests.serving import serving
 from tests.waiting import eventually, until
+from voxrtc.api import login
+from voxrtc.api.access import Access
+from voxrtc.api.app import build_app
+from voxrtc.api.hosting import Hosting
 from voxrtc.api.whole import whole
 from voxrtc.messages.engine import Cancel, Generate
 from voxrtc.ui import programs
+from voxrtc.ui.markup import login_form
 from voxrtc.ui.page import mount_page
 
 LONG = " ".join(["word"] * 500)
@@ -80,6 +87,30 @@ def test_both_are_documented(client: Client) -> None:
     assert [parameter["parameter_name"] for parameter in told["/speak"]["parameters"]] == ["text", "model", "voice"]
     assert "WAV" in told["/speak"]["description"]
     assert told["/speak"]["returns"][0]["python_type"]["type"] == "filepath"
+
+
+def test_where_there_are_keys_programs_log_in_or_show_one(tmp_path: Path) -> None:
+    engines, access = tones(), Access(["key-of-a-program"], ("ann", "open sesame"))
+    app = build_app(engines, EchoMedia(), hosting=Hosting(access=access))  # type: ignore[arg-type]
+    app.include_router(login.router(access, *login_form()))
+    say = lambda text, model, voice, address: whole(engines, text, model, voice)  # noqa: E731
+    mount_page(app, [TONE_MODEL], add=partial(programs.offer, say=say, ready=engines.models))
+    with serving(app, lifespan="on") as (host, port):
+        url = f"http://{host}:{port}/"
+        with pytest.raises(ValueError):
+            Client(url, verbose=False)
+        with pytest.raises(AuthenticationError):
+            Client(url, auth=("ann", "wrong"), verbose=False)
+        ways: list[dict[str, Any]] = [
+            {"auth": ("ann", "open sesame")},
+            {"headers": {"Authorization": "Bearer key-of-a-program"}},
+        ]
+        for way in ways:
+            program = Client(url, verbose=False, download_files=tmp_path, **way)
+            assert seconds(program.predict("Two words", api_name="/speak")) == pytest.approx(0.2)
+        assert httpx.post(f"{url}gradio_api/mcp/", json={}).status_code == 401
+        page = httpx.get(url, headers={"Authorization": "Bearer key-of-a-program"})
+        assert "gradio" in page.text and "frame-ancestors 'self'" in page.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize(

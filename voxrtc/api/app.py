@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from voxrtc.api import (
     cloning,
@@ -15,6 +18,7 @@ from voxrtc.api import (
     ice,
     live,
     loading,
+    metrics,
     models,
     queue,
     realtime,
@@ -27,6 +31,7 @@ from voxrtc.api import (
 from voxrtc.api import crowd as crowds
 from voxrtc.api.cloning import Cloning
 from voxrtc.api.feed import Feed, Source
+from voxrtc.api.guard import Guard
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.public import Bounds
 from voxrtc.api.voices import Voices
@@ -34,6 +39,12 @@ from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import Keeper
+
+CORS: dict[str, Any] = {
+    "allow_methods": ["GET", "POST", "DELETE"],
+    "allow_headers": ["Authorization", "Content-Type"],
+    "expose_headers": ["Location", "VoxRTC-Session", "X-Request-Id", "Retry-After"],
+}
 
 
 def build_app(
@@ -43,22 +54,25 @@ def build_app(
     suggested: Callable[[], str] = lambda: "",
     hosting: Hosting | None = None,
     crowd: Crowd | None = None,
+    restarts: Callable[[], Mapping[str, int]] = dict,
 ) -> FastAPI:
     """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
 
     `keeper` loads models, where that can be done; `suggested` names the one that a person is pointed to, if any. `hosting` is
     how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
-    server is to stop, and have `state.cloning` `keep` meanwhile.
+    server is to stop, and have `state.cloning` `keep` meanwhile. `restarts` are of processes, by name.
     """
-    app = FastAPI(title="VoxRTC", description="Open speech language models over HTTP and WebRTC, in OpenAI's shapes.")
+    about = "Open speech language models over HTTP and WebRTC, in OpenAI's shapes."
+    app = FastAPI(title="VoxRTC", description=about, docs_url=None, redoc_url=None)  # those load scripts from elsewhere
     errors.install(app)
     app.state.cloning = Cloning(engines, media, Voices(time.monotonic))
     app.include_router(cloning.router(app.state.cloning))
     app.include_router(speech.router(engines, app.state.cloning.reference))
     app.include_router(transcription.router(media))
-    for routes in (models, health):
-        app.include_router(routes.router(engines))
+    app.include_router(models.router(engines))
+    app.include_router(health.router(engines, media))
     hosting = hosting or Hosting()
+    app.state.origins = hosting.origins
     app.include_router(ice.router(hosting.relays, hosting.relayed))
     app.include_router(realtime.router(media, hosting))
     app.include_router(socket.router(media, hosting.host))
@@ -66,9 +80,18 @@ def build_app(
     if hosting.public:
         app.include_router(queue.router(hosting.public.room))
         app.add_middleware(Bounds, host=hosting.public)
+    app.add_middleware(Guard, access=hosting.access, frames=hosting.origins | hosting.frames)
+    if hosting.origins:  # outermost, since a browser asks for leave without a key
+        app.add_middleware(CORSMiddleware, allow_origins=list(hosting.origins), **CORS)
     app.include_router(stats.router(engines, media))
     crowd = crowd or Crowd(engines, most=0)
     app.include_router(crowds.router(crowd))
+    asked = metrics.Sources(engines, media, crowd, restarts=restarts)
+    if keeper:
+        asked = replace(asked, states=engines.states, held=lambda: keeper.held)
+    if public := hosting.public:
+        asked = replace(asked, waiting=lambda: public.room.waiting)
+    app.include_router(metrics.router(asked))
     sources = {"stats": Source(partial(stats.live_stats, engines, media)), "crowd": Source(crowds.looked_at(crowd))}
     if keeper:
         shelf = loading.Shelf(engines, keeper, suggested, public=hosting.public is not None)

@@ -73,6 +73,8 @@ class Cloning:
                 await self._forget(voice)
 
     async def _tell(self, voice: Voice) -> None:
+        if voice not in self.voices.all:
+            return  # deleted meanwhile
         with contextlib.suppress(CallRefused):  # it is told when it is there
             await self._media.keep_voice(voice.id, voice.recording.reference)
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from voxrtc.api.errors import ApiError
 from voxrtc.api.limits import LimitedRoute
-from voxrtc.api.loading import of_our_own_page
+from voxrtc.api.loading import as_json
 from voxrtc.crowd.crowd import Crowd, NoModel, State
 
 OFF = "This server has no virtual listeners. Start your own, or this one with --crowd 64."
@@ -46,7 +46,7 @@ def router(crowd: Crowd) -> APIRouter:
         if not crowd.most:
             raise ApiError(403, "crowd_off", OFF)
 
-    changes = [Depends(of_our_own_page), Depends(allowed)]
+    changes = [Depends(as_json), Depends(allowed)]
 
     @routes.get("/crowd")
     async def look() -> dict[str, Any]:

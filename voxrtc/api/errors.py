@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from voxrtc.chat.media_client import CallRefused
 from voxrtc.engine.client import EngineLost, StreamFailed
@@ -50,10 +52,21 @@ def response(error: ApiError, headers: Mapping[str, str] | None = None) -> Respo
     """The error on the wire. A client that may simply try again is told when."""
     kind = "invalid_request_error" if error.status_code < 500 else "server_error"
     fields = {"message": error.detail, "type": kind, "code": error.code, "param": error.param}
-    retry = {"Retry-After": str(math.ceil(error.retry_after))} if error.status_code in (429, 503) else {}
+    extra = {"Retry-After": str(math.ceil(error.retry_after))} if error.status_code in (429, 503) else {}
+    extra |= {"WWW-Authenticate": "Bearer"} if error.status_code == 401 else {}
     # Escaped to ASCII: a message may quote text that has no UTF-8 form (lone surrogates).
     body = json.dumps({"error": fields}).encode()
-    return Response(body, error.status_code, {**(headers or {}), **retry}, media_type="application/json")
+    return Response(body, error.status_code, {**(headers or {}), **extra}, media_type="application/json")
+
+
+async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request, or the opening of a WebSocket, from around the application."""
+    if scope["type"] == "http":
+        await response(error)(scope, receive, send)
+    elif "websocket.http.response" in scope.get("extensions", {}):
+        await WebSocket(scope, receive, send).send_denial_response(response(error))
+    else:
+        await send({"type": "websocket.close", "code": 1013 if error.status_code in (429, 503) else 1008, "reason": error.code})
 
 
 def _validation(failure: RequestValidationError) -> ApiError:

@@ -11,7 +11,6 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from voxrtc.api.errors import ApiError
 from voxrtc.api.limits import MAX_BODY, MAX_RECORDING, LimitedRoute
-from voxrtc.api.origin import foreign
 
 
 class RecordingRoute(LimitedRoute):
@@ -28,9 +27,7 @@ class _InMemory(MultiPartParser):
 
 @asynccontextmanager
 async def read_form(request: Request) -> AsyncIterator[FormData]:
-    """With one file at most. Raises `ApiError` 400, 403, 413 or 415."""
-    if origin := foreign(request.headers):  # a browser asks nobody before it sends a form
-        raise ApiError(403, "cross_origin", f"Pages of {origin} may not send recordings to this server.")
+    """With one file at most. Raises `ApiError` 400, 413 or 415. Forms of other sites do not come so far (`guard`)."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
         raise ApiError(415, "unsupported_media_type", f"Send multipart/form-data; not `{kind}`.")

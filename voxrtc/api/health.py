@@ -1,27 +1,55 @@
-"""`GET /healthz`: 200 when a model is ready to speak, 503 until then."""
+"""Probes. `GET /healthz`: this process is alive. `GET /readyz`: who calls now is heard and answered."""
 
 from __future__ import annotations
+
+import asyncio
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from voxrtc.api.errors import RETRY_AFTER
+from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
 
+MEDIA_WITHIN = 2.0  # seconds that the media process may take to answer
 
-def router(engines: Fleet) -> APIRouter:
-    """The route over the engines."""
+
+def router(engines: Fleet, media: MediaClient) -> APIRouter:
+    """The routes over the engines and the media process."""
     routes = APIRouter(tags=["health"])
 
     @routes.get("/healthz")
-    async def health() -> JSONResponse:
-        try:
-            models, why = await engines.models(), "No model is loaded yet."
-        except EngineLost as lost:
-            models, why = [], str(lost)
-        if models:
-            return JSONResponse({"status": "ok", "models": [model.name for model in models]})
-        return JSONResponse({"status": "loading", "models": [], "message": why}, 503, {"Retry-After": str(RETRY_AFTER)})
+    async def alive() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @routes.get("/readyz")
+    async def ready() -> JSONResponse:
+        models, why = await _models(engines)
+        if not why:
+            why = await _media(media)
+        if not why:
+            return JSONResponse({"status": "ready", "models": models})
+        return JSONResponse({"status": "not ready", "models": models, "message": why}, 503, {"Retry-After": str(RETRY_AFTER)})
 
     return routes
+
+
+async def _models(engines: Fleet) -> tuple[list[str], str]:
+    """Those that are ready, and why it is not enough: the default one must be among them."""
+    try:
+        models = [model.name for model in await engines.models()]
+    except EngineLost as lost:
+        return [], str(lost)
+    return models, "" if engines.default in models else f"The default model, “{engines.default}”, is not ready."
+
+
+async def _media(media: MediaClient) -> str:
+    """Why there can be no call; empty when there can."""
+    try:
+        await asyncio.wait_for(media.stats(), MEDIA_WITHIN)
+    except CallRefused as refusal:
+        return refusal.message
+    except TimeoutError:
+        return "The media process does not answer."
+    return ""

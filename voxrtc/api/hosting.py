@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from voxrtc.api.access import Access
 from voxrtc.api.host import Anyone, Host, PublicHost
 from voxrtc.rtc.turn import Relays
 
 
 @dataclass(frozen=True)
 class Hosting:
-    """`relays` are for browsers and, where it is `relayed`, for this server as well; `public` is there if all may come."""
+    """`relays` are for browsers and, where it is `relayed`, for this server as well; `public` is there if all may come.
+
+    Pages of `origins` may use it as its own page does, and show that in a frame; those of `frames` may do the latter.
+    """
 
     relays: Relays = field(default_factory=lambda: Relays(None))
     relayed: bool = False
     public: PublicHost | None = None
+    access: Access = field(default_factory=Access)
+    origins: frozenset[str] = frozenset()
+    frames: frozenset[str] = frozenset()
 
     @property
     def host(self) -> Host:

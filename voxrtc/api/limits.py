@@ -12,6 +12,7 @@ from starlette.types import Message, Receive
 from voxrtc.api.errors import ApiError
 
 MAX_BODY = 256 * 1024  # bytes; the longest text that is spoken, all of it escaped, is about half of this
+MAX_HEADERS = 16 * 1024  # bytes of names and values
 MAX_RECORDING = 8 * 1024 * 1024  # bytes of a body that may bring a recording: half a minute, in whatever format
 
 

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 
 from voxrtc.api.errors import ApiError
-from voxrtc.api.origin import foreign
 from voxrtc.cards import Card
 from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet, InUse, NotLoading, OneEngine
@@ -70,7 +69,7 @@ def router(shelf: Shelf) -> APIRouter:
     async def list_models() -> dict[str, Any]:
         return await shelf.shown()
 
-    @routes.post("/{name}/load", status_code=202, dependencies=[Depends(of_our_own_page)])
+    @routes.post("/{name}/load", status_code=202, dependencies=[Depends(as_json)])
     async def load(name: str) -> dict[str, Any]:
         card = shelf.find(name)
         try:
@@ -79,7 +78,7 @@ def router(shelf: Shelf) -> APIRouter:
             raise ApiError(409, "no_room", str(short), "name") from short
         return shelf.show(card)
 
-    @routes.post("/{name}/cancel", dependencies=[Depends(of_our_own_page)])
+    @routes.post("/{name}/cancel", dependencies=[Depends(as_json)])
     async def cancel(name: str) -> dict[str, Any]:
         card = shelf.find(name)
         _refuse_in_public(shelf)
@@ -89,7 +88,7 @@ def router(shelf: Shelf) -> APIRouter:
             raise ApiError(409, "not_loading", str(over), "name") from over
         return shelf.show(card)
 
-    @routes.post("/{name}/unload", dependencies=[Depends(of_our_own_page)])
+    @routes.post("/{name}/unload", dependencies=[Depends(as_json)])
     async def unload(name: str) -> dict[str, Any]:
         card = shelf.find(name)
         _refuse_in_public(shelf)
@@ -99,7 +98,7 @@ def router(shelf: Shelf) -> APIRouter:
             raise ApiError(409, "model_in_use", str(used), "name") from used
         return shelf.show(card)
 
-    @routes.post("/{name}/replicas", status_code=202, dependencies=[Depends(of_our_own_page)])
+    @routes.post("/{name}/replicas", status_code=202, dependencies=[Depends(as_json)])
     async def resize(name: str, wish: Wish) -> dict[str, Any]:
         card = shelf.find(name)
         _refuse_in_public(shelf)
@@ -126,12 +125,7 @@ def _refuse_in_public(shelf: Shelf) -> None:
         raise ApiError(403, "shared_server", "Others use this server, too. What is not used makes room by itself.", "name")
 
 
-def of_our_own_page(request: Request) -> None:
-    """Refuse what another site's page may have a browser send. Raises `ApiError` 403 or 415.
-
-    Without leave a browser sends no JSON to another site, too.
-    """
-    if origin := foreign(request.headers):
-        raise ApiError(403, "cross_origin", f"Pages of {origin} may not change what this server does.")
+def as_json(request: Request) -> None:
+    """Refuse what a form of another site may have a browser send, whatever that says of its origin. Raises `ApiError` 415."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(415, "unsupported_media_type", "Send `Content-Type: application/json`, and `{}` as the body.")

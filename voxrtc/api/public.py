@@ -41,7 +41,7 @@ class Bounds:
             else:
                 await self._app(scope, receive, send)
         except ApiError as error:
-            await _refuse(error, scope, receive, send)
+            await errors.refuse(error, scope, receive, send)
         finally:
             self._open[who] -= 1
             if not self._open[who]:
@@ -56,10 +56,3 @@ class Bounds:
             await self._app(scope, body, send)
         finally:
             leave()
-
-
-async def _refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "http":
-        await errors.response(error)(scope, receive, send)
-    else:
-        await send({"type": "websocket.close", "code": 1013, "reason": error.code})

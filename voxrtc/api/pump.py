@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import WebSocket
 
+from voxrtc.api.guard import cross_origin
 from voxrtc.api.origin import foreign
 from voxrtc.chat import events
 from voxrtc.chat.media_client import CallRefused
@@ -71,6 +72,6 @@ async def refuse_as(socket: WebSocket, refusal: CallRefused) -> None:
 
 async def is_foreign(socket: WebSocket) -> bool:
     """Whether another site's page has opened it; then it is refused."""
-    if origin := foreign(socket.headers):
-        await refuse(socket, REFUSED, "cross_origin", f"Pages of {origin} may not talk to this server.")
+    if origin := foreign(socket):
+        await refuse(socket, REFUSED, "cross_origin", cross_origin(origin))
     return bool(origin)

@@ -9,6 +9,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
+from voxrtc import logs
 from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
 from voxrtc.api.hosting import Hosting
@@ -41,6 +42,7 @@ def router(media: MediaClient, hosting: Hosting) -> APIRouter:
             raise ApiError(400, "invalid_request", "The SDP offer is empty.", "sdp")
         session = {"model": model, **call.session} if model else call.session
         name, resumes = f"rtc_{uuid.uuid4().hex}", bool(call.resume and call.resume.token)
+        logs.about(call=name)
         if not resumes:  # it has its place
             host.begin(name, address_of(request), ticket)
         try:

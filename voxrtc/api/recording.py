@@ -20,6 +20,9 @@ HEARD_AT = 16_000  # Hz: what speech to text takes
 SHORTEST, LONGEST = 1.0, 30.0  # seconds
 QUIET = 0.003  # -50 dB: the level of the loudest tenth of a second, below which there is no voice
 CLIPPED = 0.01  # share of samples at the limits, above which a voice is distorted
+# Demuxers that read sound from the bytes that they are given. FFmpeg has others, which open what a list names: files of this
+# machine, or addresses
+FORMATS = "wav,w64,aiff,au,caf,mp3,flac,ogg,aac,mov,matroska,amr"
 BLOCK = 1200  # samples in which levels are measured: 50 ms
 # A voice can be made of these, but not a good one
 SHORT, SOFT, NOISY, NARROW = 5.0, -35.0, 15.0, 16_000  # seconds; dB; dB between speech and its pauses; Hz
@@ -62,14 +65,15 @@ class Recording:
     measured: Measured
 
 
-def read_recording(text: str, said: str = "") -> Reference:
-    """A sound file in base64, or a `data:` URL of one, with what is `said` in it. Takes a while. Raises `ApiError` 400."""
+def read_recording(text: str, said: str = "", field: str = "ref_audio") -> Reference:
+    """A sound file in base64, or a `data:` URL of one, with what is `said` in it; a request has it in `field`. Takes a while.
+    Raises `ApiError` 400."""
     try:
         if text[:5].lower() in ("http:", "https"):
             raise Unfit("Addresses are not fetched. Please send the file itself, in base64.")
         return read_sound(_bytes(_DATA_URL.sub("", text, count=1) if text.startswith("data:") else text), said).reference
     except Unfit as wrong:
-        raise unfit(wrong, "ref_audio") from None
+        raise unfit(wrong, field) from None
 
 
 def read_sound(file: bytes, said: str = "") -> Recording:
@@ -103,7 +107,8 @@ def _decode(file: bytes, rate: int = SAMPLE_RATE) -> tuple[np.ndarray, int]:
     samples, sample_rate = 0, rate
     resampler = av.AudioResampler("s16", "mono", rate)
     try:
-        with av.open(io.BytesIO(file), "r", metadata_errors="replace") as container:
+        options = {"format_whitelist": FORMATS, "protocol_whitelist": ""}
+        with av.open(io.BytesIO(file), "r", options=options, metadata_errors="replace") as container:
             for frame in container.decode(audio=0):
                 sample_rate = frame.sample_rate
                 new = [part.to_ndarray()[0] for part in resampler.resample(frame)]

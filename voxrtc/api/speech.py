@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from voxrtc import logs
 from voxrtc.api import errors
 from voxrtc.api.asked import InputAudio, conversation, heard, read_input
 from voxrtc.api.encoders import ENCODERS, Encoder
@@ -40,7 +41,7 @@ _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder"
 
 
 class SpeechRequest(BaseModel):
-    """OpenAI's fields. No model named: the default one. `instructions` are taken and have no effect yet.
+    """OpenAI's fields. No model named: the default one. `instructions` say how to speak; models that take none ignore them.
 
     Two more, as vLLM-Omni names them: `ref_audio` is a recording of the voice to speak with, a sound file in base64 or as a
     `data:` URL, and `ref_text` what is said in it.
@@ -93,10 +94,7 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
         elif is_recorded(request.voice):
             reference = recorded(request.voice)
         stream, hears = f"http_{uuid.uuid4().hex}", engines.hears(request.model)
-        if request.input_audio and not hears and engines.known:
-            message = "`input_audio`: This model reads text out and cannot hear. Please choose a speech-to-speech model."
-            raise errors.ApiError(400, "cannot_hear", message, "input_audio")
-        said = await read_input(request.input_audio, stream) if request.input_audio else None
+        said = await read_input(engines, request.model, request.input_audio, stream)
         generate = Generate(
             stream=stream,
             text=request.input,
@@ -104,8 +102,10 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
             model=request.model,
             voice=request.voice,
             reference=reference,
+            instructions=request.instructions,
             conversation=conversation(request.instructions, said, request.input) if hears else (),
         )
+        logs.about(stream=generate.stream)
         kind = ENCODERS[request.response_format]
         parts: AsyncGenerator[Queued | Wrote | bytes] = sound(engines, generate, kind)
         if said:
@@ -199,7 +199,7 @@ class Speech(StreamingResponse):
     def __init__(self, stream: str, parts: AsyncGenerator[bytes], media_type: str) -> None:
         # A buffering proxy (nginx honours this header) would turn streaming into one late download.
         super().__init__(parts, media_type=media_type, headers={"X-Request-Id": stream, "X-Accel-Buffering": "no"})
-        self._stream, self._parts = stream, parts
+        self._parts = parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         over = False
@@ -210,7 +210,7 @@ class Speech(StreamingResponse):
             over = True
             group.cancel_scope.cancel()
         if not over:
-            log.info("%s: its listener left", self._stream)
+            log.info("its listener left")
 
     async def _deliver(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -224,7 +224,7 @@ class Speech(StreamingResponse):
             async for part in self._parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         except StreamFailed as failure:
-            log.warning("%s: cut short by %s: %s", self._stream, failure.code, failure)
+            log.warning("cut short by %s: %s", failure.code, failure)
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

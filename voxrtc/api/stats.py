@@ -50,12 +50,15 @@ async def count(engines: Fleet, media: MediaClient) -> tuple[dict[str, Stats], M
 
 def _heard(media: MediaStats) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(media)
+    for spoke in shown["models"].values():
+        del spoke["first_sounds"], spoke["answers"]  # for `metrics`; nobody draws them
     return shown | {"playing": [mark(stream) for stream in media.playing]}
 
 
 def _shown(engines: dict[str, Stats]) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(engines)
     for counted in shown.values():
+        del counted["first_sounds"], counted["step_times"]
         for stream in counted["streams"]:
             stream["stream"] = mark(stream["stream"])
     return shown

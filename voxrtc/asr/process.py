@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from voxrtc import logs
 from voxrtc.asr.queue import Full, HearingQueue, Utterance
 from voxrtc.engine.transport import Listener
 from voxrtc.lifeline import die_with_parent
@@ -146,7 +147,7 @@ def main() -> None:
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
     settings = Settings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s speech-to-text %(levelname)s %(message)s")
+    logs.configure("speech-to-text", settings)
     die_with_parent()
     os.nice(5)  # as the engines: words can wait a moment, a packet of the media process cannot
     from voxrtc.asr.turn_end import TurnEnd

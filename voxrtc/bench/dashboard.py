@@ -123,7 +123,7 @@ def product() -> Iterator[tuple[int, int]]:
 
 def _ready(port: int) -> bool:
     with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+        return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
     return False
 
 

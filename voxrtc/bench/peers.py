@@ -15,7 +15,7 @@ from voxrtc.bench.search import Search
 
 IN_TIME = 40.0  # ms
 WHOLE = 0.98  # of the packets that there should be
-MOST = 160
+MOST = 400
 
 
 def in_time(kind: str, peers: int, seconds: float, core: int) -> bool:

@@ -1,6 +1,6 @@
 """What sound costs the media process: our stack beside stock aiortc, in one run, over loopback.
 
-`python -m voxrtc.bench rtc --peers 6`. Listeners are aiortc peers in another process, which count packets and decode
+`python -m voxrtc.bench rtc --peers 6`. Listeners are aiortc peers in another process, which count packets and decrypt
 nothing. Ours is the media process as it is, fed over its socket by an engine (a third process) that makes a tone; stock is
 aiortc with a track of PCM frames and its own sender. Both are signalled in the same way.
 """
@@ -28,6 +28,7 @@ import numpy as np
 import zmq
 import zmq.asyncio
 from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
+from aiortc.rtp import is_rtcp
 
 from voxrtc.bench import beside
 from voxrtc.bench.baselines.stock_aiortc import StockServer
@@ -159,7 +160,9 @@ def signal(client: MediaClient, call: str) -> Signal:
 
 
 class Listener:
-    """A peer that writes down when packets come. It decodes nothing: its cost must not be in the way of the server's."""
+    """A peer that writes down when packets come. Once it is connected it decrypts none of its sound (12 us a packet in place
+    of 80), so that the server is what is full first.
+    """
 
     def __init__(self, answer: Signal, direction: str = "recvonly") -> None:
         self._answer = answer
@@ -181,7 +184,21 @@ class Listener:
         await self._peer.setRemoteDescription(RTCSessionDescription(answer, "answer"))
         await self._first.wait()
         await opened.wait()
+        self._lighten()
         return self.arrivals[0] - started
+
+    def _lighten(self) -> None:
+        """Take the packets of sound right from the socket; all others go aiortc's way."""
+        protocol = self._peer.sctp.transport.transport._connection._nominated[1].protocol
+        received, arrivals = protocol.datagram_received, self.arrivals
+
+        def datagram_received(data: bytes, address: tuple[str, int]) -> None:
+            if 0x80 <= data[0] < 0xC0 and not is_rtcp(data):
+                arrivals.append(time.monotonic())
+            else:
+                received(data, address)
+
+        protocol.datagram_received = datagram_received
 
     def ask(self) -> None:
         """Have something said; stock, which always speaks, reads no events."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from voxrtc.rtc.microphone import RATE
 from voxrtc.rtc.sound import RATE as PLAYED_RATE
-from voxrtc.rtc.sound import Samples
+from voxrtc.rtc.sound import Samples, power
 
 HOP, WINDOW = RATE // 100, RATE // 50  # samples: a spectrum of 20 ms every 10 ms
 COMPARED = 20  # spectra that are compared at a time: 0.2 s
@@ -28,11 +28,12 @@ NEAR = 3  # spectra by which that delay is off
 LEARNED = 0.05  # of the level of the next block, towards what is usual while we speak
 ENOUGH = 20  # blocks that tell what is usual
 SPEECH = 0.2  # probability below which nobody cares
-LOUDNESS = 0.25  # power of power: quiet parts count, but less
 EDGES = np.geomspace(200, 5_000, 17)  # Hz, of the bands
 
-LENGTH = (COMPARED + DELAYS) * HOP + WINDOW  # samples of ours that an echo may come from
-PLAYED = math.ceil(LENGTH / WINDOW)  # and the frames that they are of
+THINNED = PLAYED_RATE // RATE
+SPECTRA = COMPARED + DELAYS + 1  # of ours, that an echo may come from
+A_FRAME = WINDOW // HOP  # spectra
+PLAYED = math.ceil(SPECTRA / A_FRAME) + 1  # the frames that they are of: the first spectrum of one begins in the one before
 
 Floats = npt.NDArray[np.float32]
 
@@ -48,6 +49,8 @@ class EchoGuard:
     def __init__(self) -> None:
         self._played: deque[Samples] = deque([SILENCE] * PLAYED, maxlen=PLAYED)  # the latest frames
         self._heard: Floats = np.zeros(COMPARED * HOP + WINDOW - HOP, np.float32)
+        self._ours = np.tile(_spectra(np.zeros(WINDOW, np.float32)), (SPECTRA, 1))  # but those of the latest frames,
+        self._fresh = 0  # so many, for which nobody has asked yet
         self._silent = PLAYED  # frames since we were last heard
         self._delay: int | None = None  # of the last sure echo
         self._usual = 0.0  # level of the microphone while we speak and nobody else does
@@ -58,11 +61,12 @@ class EchoGuard:
         """The next frame (48 kHz) that goes out; None: 20 ms of silence."""
         self._silent = self._silent + 1 if frame is None else 0
         self._played.append(SILENCE if frame is None else frame)
+        self._fresh = min(self._fresh + 1, PLAYED - 1)
 
     def heard(self, block: Samples) -> None:
         """The next sound of the microphone, at `RATE`."""
         self._heard = _after(self._heard, block.astype(np.float32))
-        self._level = float(np.sqrt(np.square(block, dtype=np.float32).mean()))
+        self._level = math.sqrt(power(block))
 
     @property
     def possible(self) -> bool:
@@ -74,7 +78,7 @@ class EchoGuard:
         it is an echo's tail, softer than echoes are."""
         if not self.possible:
             return False
-        alike = _alike(_spectra(self._heard), _spectra(self._latest()))
+        alike = _alike(_spectra(self._heard), self._spectra_of_ours())
         best, loud = float(alike.max()), self._learned >= ENOUGH and self._level > LOUD * self._usual
         ours = best >= (VERY_ALIKE if loud else ALIKE)
         if ours:
@@ -91,10 +95,14 @@ class EchoGuard:
             self._learned += 1
             self._usual += max(LEARNED, 1 / self._learned) * (self._level - self._usual)
 
-    def _latest(self) -> Floats:
-        """What was played, at `RATE`."""
-        frames = np.concatenate(self._played)
-        return frames.reshape(-1, PLAYED_RATE // RATE).mean(axis=1, dtype=np.float32)[-LENGTH:]
+    def _spectra_of_ours(self) -> Floats:
+        """Of what was played: frames are of whole hops, so those that were made before are the same now."""
+        if self._fresh:
+            frames = np.concatenate([self._played[place] for place in range(-self._fresh - 1, 0)])
+            sound = _thinned(frames)[-self._fresh * WINDOW - HOP :]
+            self._ours = np.concatenate([self._ours, _spectra(sound)])[-SPECTRA:]
+            self._fresh = 0
+        return self._ours
 
     def _is_echo_after(self, delay: int, alike: Floats) -> bool:
         return alike[max(0, delay - NEAR) : delay + NEAR + 1].max() >= STILL_ALIKE or self._level < self._usual
@@ -122,11 +130,18 @@ def _after(samples: Floats, more: Floats) -> Floats:
     return np.concatenate([samples, more])[-len(samples) :]
 
 
+def _thinned(sound: Samples) -> Floats:
+    """Played sound at `RATE`."""
+    whole = sound.astype(np.float32)
+    return (whole[::THINNED] + whole[1::THINNED] + whole[2::THINNED]) / np.float32(THINNED)
+
+
 def _spectra(sound: Floats) -> Floats:
     """Loudness (spectra, bands) of sound that ends with the last one."""
     frames = np.lib.stride_tricks.sliding_window_view(sound, WINDOW)[(len(sound) - WINDOW) % HOP :: HOP]
-    power = np.abs(np.fft.rfft(frames * TAPER, axis=1)) ** 2
-    return ((power @ BANDS.T + 1.0) ** LOUDNESS).astype(np.float32)
+    parts = np.fft.rfft(frames * TAPER, axis=1)
+    power = np.square(parts.real) + np.square(parts.imag)
+    return np.sqrt(np.sqrt(power @ BANDS.T + np.float32(1)))  # the fourth root: quiet parts count, but less
 
 
 def _alike(heard: Floats, played: Floats) -> Floats:

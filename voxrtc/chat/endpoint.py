@@ -23,7 +23,7 @@ class ChatEndpoint:
     def __init__(self, url: str, model: str, key: str) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._model, self._address = model, f"{url.rstrip('/')}/chat/completions"
-        self._http = httpx.AsyncClient(headers=headers, timeout=WITHIN)
+        self._http = httpx.AsyncClient(headers=headers, timeout=WITHIN, follow_redirects=False)  # the key is for nobody else
 
     async def reply(self, ask: Ask) -> AsyncGenerator[str | ToolCall, None]:
         wish = {"model": self._model, "stream": True, **_wish(ask)}

@@ -24,11 +24,15 @@ class EventError(Exception):
 # --- from the client -------------------------------------------------------------------------------------------------
 
 
+Text = Annotated[str, msgspec.Meta(max_length=32_768)]  # three quarters of an hour of speech
+Parts = msgspec.Meta(max_length=64)
+
+
 class Content(msgspec.Struct, frozen=True):
     type: str
-    text: str | None = None
+    text: Text | None = None
     audio: str | None = None
-    transcript: str | None = None
+    transcript: Text | None = None
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -37,18 +41,18 @@ class Item(msgspec.Struct, frozen=True):
     type: str
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     role: str | None = None
-    content: list[Content] = []
+    content: Annotated[list[Content], Parts] = []
     call_id: str | None = None
     name: str | None = None
-    arguments: str | None = None
-    output: str | None = None
+    arguments: Text | None = None
+    output: Text | None = None
 
 
 class ResponseSettings(ReplySettings, frozen=True):
     """Overrides for one response. `input` replaces the conversation; if the assistant's words end it, those are spoken."""
 
     conversation: Literal["auto", "none"] = "auto"
-    input: list[Item] | None = None
+    input: Annotated[list[Item], msgspec.Meta(max_length=256)] | None = None
     metadata: dict[str, str] | None = None
 
 
@@ -151,7 +155,7 @@ TYPES = [kind.__struct_config__.tag for kind in AnyClientEvent.__args__]
 
 def parse(data: str | bytes, most: int = MAX_EVENT) -> AnyClientEvent:
     """The client event in a message of at most so many bytes. Raises `EventError`."""
-    raw = data.encode() if isinstance(data, str) else data
+    raw = data.encode(errors="surrogatepass") if isinstance(data, str) else data  # what is no UTF-8 is no JSON either
     if len(raw) > most:
         raise EventError("event_too_large", f"An event may have {most} bytes; this one has {len(raw)}.")
     try:

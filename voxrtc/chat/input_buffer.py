@@ -74,6 +74,7 @@ class InputBuffer:
         self._at = 0.0  # where it begins
         self._given = self._speech = 0  # bytes of it that the transcriber has, and up to the end of its last speech
         self._voiced = time.monotonic()  # when speech was heard last
+        self.speech_start = time.monotonic()  # when the last turn began
         self.configure(settings)
 
     def configure(self, settings: TurnSettings | None) -> None:
@@ -227,6 +228,7 @@ class InputBuffer:
     def _begin(self, blocks: int) -> Spoken:
         """A turn, of the last `blocks` so far."""
         self._turn = Spoken(events.new_id("item"), self._listener.tell, self._listener.said, self._guessed)
+        self.speech_start = time.monotonic() - blocks * BLOCK_SECONDS
         pcm = b"".join(list(self._before)[-blocks:])
         self._given = self._speech = len(pcm)
         self._transcriber.begin(self._turn.id, self._turn, pcm)

@@ -15,7 +15,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from voxrtc import logs
 from voxrtc.asr.client import HearingClient
+from voxrtc.chat import traces
 from voxrtc.chat.embedded import EmbeddedReplier
 from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.server import MediaServer
@@ -90,12 +92,12 @@ def main() -> None:
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
     settings = Settings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s media %(levelname)s %(message)s")
-    for library in ("aioice", "aiortc"):  # a dozen lines a connection
-        logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
+    logs.configure("media", settings, quiet=("aioice", "aiortc"))  # each a dozen lines a connection
+    traces.configure()
     die_with_parent()
     engines = dict(engine.split("=", 1) for engine in arguments.engine)
     asyncio.run(run(engines, arguments.hearing, arguments.chat, arguments.listen, settings))
+    traces.close()
 
 
 if __name__ == "__main__":

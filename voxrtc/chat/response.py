@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
-from voxrtc.chat import events
+from voxrtc import logs
+from voxrtc.chat import events, traces
 from voxrtc.chat.events import EventError
 from voxrtc.chat.outputs import Outputs
 from voxrtc.chat.reply import Delta, Own, Part, ReplyCut, ReplyFailed, ToolCall
 from voxrtc.chat.sent_track import AnyTrack, AnyUtterance
+from voxrtc.chat.spans import way
 from voxrtc.chat.stages import Marks
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
@@ -48,6 +50,9 @@ class Response:
         self.outputs = outputs
         self._send, self._request, self._parts, self._metadata = send, request, parts, metadata
         self._marks = marks
+        self.sent: float | None = None  # its first sample, when
+        self._failure = ""
+        self._ids = logs.ids()
         self.heard = 0  # characters, as far as `passed` has seen
         self._stream = ""  # of the engine, that makes the present piece
         self._before = (0.0, 0)  # seconds of sound and characters of text before that
@@ -98,9 +103,22 @@ class Response:
     def stages(self, sent: float) -> dict[str, float | None]:
         """Where the time went until its first sample was `sent`: `Marks.told`."""
         assert self.timing
+        self.sent = sent
         return self._marks.told(self.timing, sent)
 
+    def trace(self, underruns: int = 0) -> None:
+        """It was played to its end, or will not be played."""
+        about: dict[str, str | int] = {
+            **self._ids,
+            "model": self.model,
+            "response": self.id,
+            "underruns": underruns,
+            "characters_heard": self.heard,
+        }
+        traces.record(way(self._marks, self.timing, self.sent, time.monotonic()), about, self._failure)
+
     async def _speak(self, engines: Fleet, track: AnyTrack) -> None:
+        logs.about(stream=self.id)
         async with aclosing(self._parts) as parts:
             async for part in parts:
                 match await self._flow(part, engines, track) if isinstance(part, Delta) else part:
@@ -216,8 +234,9 @@ class Response:
         elif isinstance(failure, ReplyFailed):
             code, message = "reply_failed", str(failure)
         else:
-            log.error("a response failed", exc_info=failure)
+            log.error("a response failed", exc_info=failure, extra={"stream": self.id})
             code, message = "internal_error", "This response failed inside the server; its log says why."
+        self._failure = code
         kind = "invalid_request_error" if code in ("invalid_request", "model_not_found", "nothing_to_say") else "server_error"
         self._send(events.error(code, message, kind=kind))
         self._conclude("failed", {"type": "failed", "error": {"type": kind, "code": code, "message": message}})
@@ -232,6 +251,8 @@ class Response:
         if self._over is None:
             return
         over, self._over = self._over, None
+        level = logging.DEBUG if self._request.background else logging.INFO
+        log.log(level, "a response of %s is %s", self.model, status, extra={"stream": self.id})
         if not self.sounds:
             self.outputs.cut(0.0)
         self._request = msgspec.structs.replace(self._request, reference=None)  # no recording is kept beyond its use

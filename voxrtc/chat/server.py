@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable
 from functools import partial
 
+from voxrtc import logs
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import Choice, choose
@@ -63,7 +65,11 @@ from voxrtc.rtc.tunnel import BadPacket, Tunnel
 from voxrtc.settings import Settings
 
 BACKGROUND = 0.25  # of all places, those for calls that nobody listens to
+KINDS = {"Offer": "over WebRTC", "Dig": "through a tunnel", "Open": "over a WebSocket"}
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
+
+
+log = logging.getLogger(__name__)
 
 
 class MediaServer:
@@ -86,6 +92,7 @@ class MediaServer:
 
     async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply | None:
         """The reply to one request, if it has one; its client can be told more. Raises nothing that a request can cause."""
+        logs.about(call=request.call)
         talk = self._talks.get(request.call)
         match request:
             case Offer() | Open() | Dig():
@@ -184,6 +191,8 @@ class MediaServer:
                 return refused(503, "too_many_calls", message)
             if request.call in self._talks:
                 return refused(409, "call_exists", "This call is set up already.")
+            kind, level = type(request).__name__, logging.DEBUG if wanted.voxrtc.background else logging.INFO
+            log.log(level, "a call begins, %s, with %s", KINDS[kind], choice.model)
             if isinstance(request, Open):
                 return self._open(request.call, wanted, choice, tell)
             self._tell[request.call] = tell
@@ -192,6 +201,9 @@ class MediaServer:
             return refused(400, error.code, str(error))
         except TimeoutError:
             return refused(503, "engine_lost", self._engines.why_none())
+        except Exception:  # whoever calls is waiting for an answer
+            log.exception("a call could not be set up")
+            return refused(500, "internal_error", "This call failed inside the server; its log says why.")
 
     def _place(self, background: bool) -> bool:
         """Whether there is one for somebody new; who may come back has to make room."""
@@ -253,8 +265,9 @@ class MediaServer:
         turns = wanted.turns(TurnSettings(eagerness="auto"))
         background = wanted.voxrtc.background
         tally = Tally() if background else self._tally  # what nobody hears is no example
+        logs.about(session=(id := events.new_id("sess")))
         parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, tally)
-        return Session(*parts, self._recordings, background=background)
+        return Session(*parts, self._recordings, background=background, id=id)
 
     def _over(self, talk: Talk | Socket) -> None:
         self._underruns += talk.track.underruns
@@ -262,6 +275,7 @@ class MediaServer:
             del self._talks[call]
             if tell := self._tell.pop(call, None):
                 tell(Over(call=call))
+        log.log(logging.DEBUG if talk.session.background else logging.INFO, "a call is over")
 
 
 def _told(call: str, tell: Callable[[MediaReply], None], message: str | bytes) -> None:

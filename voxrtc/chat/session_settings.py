@@ -75,10 +75,10 @@ class Function(msgspec.Struct, frozen=True):
 class ReplySettings(msgspec.Struct, frozen=True):
     """What can be said of a session and of one response: how to answer. None, or nothing: as it was."""
 
-    instructions: str | None = None
+    instructions: Annotated[str, msgspec.Meta(max_length=32_768)] | None = None
     output_modalities: list[Literal["audio", "text"]] | None = None
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1)] | Literal["inf"] | None = None
-    tools: list[Function] | None = None
+    tools: Annotated[list[Function], msgspec.Meta(max_length=128)] | None = None
     tool_choice: Literal["auto", "none", "required"] | Function | None = None
     audio: Audio | None = None
 
@@ -89,9 +89,13 @@ class ReplySettings(msgspec.Struct, frozen=True):
 
 
 class Ours(msgspec.Struct, frozen=True):
-    """What only we know. Who says `background` gives way to everybody else: nobody listens there."""
+    """What only we know. Who says `background` gives way to everybody else: nobody listens there.
+
+    `instructions` say how to speak, as in `/v1/audio/speech`; those of the session proper say how to answer. None: as it was.
+    """
 
     background: bool = False
+    instructions: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
 
 
 class SessionSettings(ReplySettings, frozen=True):

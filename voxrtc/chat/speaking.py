@@ -168,12 +168,14 @@ class Speaking:
         self._active = None
         if not response.sounds:
             del self._heard[response.id]  # nobody will tell that it was played
+            response.trace()
 
     def _played(self, clock: Clock, cut: bool = False) -> None:
         again, self._done = self._done == clock.stream, clock.stream
         if response := self._heard.get(clock.stream):
             if not again:
                 self._tally.ended(response.model, clock.underruns)
+                response.trace(clock.underruns)
             response.outputs.cut(clock.played)
             self._tell_heard(response, response.outputs.voiced.characters(clock.played))
             if cut and (item_id := response.outputs.said):

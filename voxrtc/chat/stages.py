@@ -13,6 +13,7 @@ class Turn:
 
     speech_end: float  # the last speech came in
     over: float  # it was taken for over
+    began: float | None = None  # the first
 
 
 @dataclass

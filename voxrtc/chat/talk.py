@@ -5,12 +5,15 @@ over the next one, from where the ear lost it.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from voxrtc.chat import events
+from voxrtc.chat.allowance import Allowance
 from voxrtc.chat.session import Session
 from voxrtc.messages.media import Resume
 from voxrtc.rtc.sound import Samples
@@ -18,7 +21,11 @@ from voxrtc.rtc.track import PlayoutTrack
 
 KEPT = 30.0  # seconds for its client to come back
 REMEMBERED = 4  # lines; a client that missed the last ones may have heard an earlier one last
+FASTEST, BURST = 200, 5.0  # events a second from its client, and seconds' worth of them at once: a page sends ten
+FAREWELL = 0.5  # seconds in which who sends more may read why the call is over
 TOLD = 512  # events that are remembered for a client that comes back, and may have missed them
+
+log = logging.getLogger(__name__)
 
 
 class Carrier(Protocol):
@@ -48,7 +55,7 @@ class Seat:
 
     def received(self, text: str | bytes) -> None:
         if self.talk.seat is self:
-            self.talk.session.received(text)
+            self.talk.received(text)
 
     def heard(self, block: Samples) -> None:
         if self.talk.seat is self:
@@ -74,7 +81,8 @@ class Talk:
         self._over = over
         self._told: deque[str] = deque(maxlen=TOLD if resumable else 0)
         self._count = 0  # of events told so far
-        self._begun = self._ended = False
+        self._begun = self._ended = self._flooded = False
+        self._allowance = Allowance(FASTEST, BURST, time.monotonic)
         self._waiting: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()  # lines
         self._finishing: asyncio.Task[None] | None = None
@@ -104,6 +112,18 @@ class Talk:
         self._count += 1
         if self.seat:
             self.seat.carrier.send(text)
+
+    def received(self, text: str | bytes) -> None:
+        """A client's event. Who sends them faster than anybody could mean to is let go: each takes others' time."""
+        if self._flooded:
+            return
+        if self._allowance.take():
+            return self.session.received(text)
+        self._flooded = True
+        log.warning("a client sends more than %d events a second; letting it go", FASTEST)
+        message = f"More than {FASTEST} events a second came for {BURST:.0f} s. This call is over."
+        self.send(events.error("rate_limit_exceeded", message))
+        asyncio.get_running_loop().call_later(FAREWELL, self.end)
 
     # --- lines come and go ---
 

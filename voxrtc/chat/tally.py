@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from voxrtc.messages.media import Spoke
-from voxrtc.recent import Recent
+from voxrtc.recent import WAITS, Durations, Recent
 
 
 @dataclass
@@ -16,6 +16,18 @@ class _Model:
     underruns: int = 0
     ttfa: Recent = field(default_factory=Recent)
     turn: Recent = field(default_factory=Recent)
+    first_sounds: Durations = field(default_factory=lambda: Durations(WAITS))
+    answers: Durations = field(default_factory=lambda: Durations(WAITS))
+
+    def spoke(self, now: float) -> Spoke:
+        return Spoke(
+            responses=self.responses,
+            underruns=self.underruns,
+            ttfa=self.ttfa.latency(now),
+            turn=self.turn.latency(now),
+            first_sounds=self.first_sounds.histogram,
+            answers=self.answers.histogram,
+        )
 
 
 class Tally:
@@ -32,8 +44,10 @@ class Tally:
         assert total is not None
         counted.responses += 1
         counted.ttfa.observe(now, total / 1000)
+        counted.first_sounds.observe(total / 1000)
         if silence is not None and words is not None:
             counted.turn.observe(now, (silence + words + total) / 1000)
+            counted.answers.observe((silence + words + total) / 1000)
 
     def ended(self, model: str, underruns: int) -> None:
         """A response was played to its end, or cut off."""
@@ -42,9 +56,4 @@ class Tally:
     def spoke(self) -> dict[str, Spoke]:
         """By model."""
         now = self._clock()
-        return {
-            model: Spoke(
-                responses=each.responses, underruns=each.underruns, ttfa=each.ttfa.latency(now), turn=each.turn.latency(now)
-            )
-            for model, each in self._models.items()
-        }
+        return {model: each.spoke(now) for model, each in self._models.items()}

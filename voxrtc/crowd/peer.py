@@ -33,8 +33,9 @@ class CallFailed(Exception):
 class Peer:
     """`live` runs until it is cancelled, which hangs up."""
 
-    def __init__(self, number: int, server: str, model: str, heard: Callable[[Listened], None]) -> None:
+    def __init__(self, number: int, server: str, key: str, model: str, heard: Callable[[Listened], None]) -> None:
         self.model = model
+        self._key = {"Authorization": f"Bearer {key}"}
         self._number, self._server, self._heard = number, server, heard
         self._rng = random.Random(number)
         self._phase: PeerPhase = "connecting"
@@ -81,7 +82,7 @@ class Peer:
 
     async def _offer(self, sdp: str) -> str:
         session = {"type": "realtime", "model": self.model, "voxrtc": {"background": True}}
-        async with httpx.AsyncClient(base_url=self._server) as http:
+        async with httpx.AsyncClient(base_url=self._server, headers=self._key) as http:
             answer = await http.post("/v1/realtime/calls", json={"sdp": sdp, "session": session}, timeout=PATIENCE)
         if answer.status_code != httpx.codes.CREATED:
             raise CallFailed(answer.text)

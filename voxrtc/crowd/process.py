@@ -9,10 +9,10 @@ import argparse
 import asyncio
 import contextlib
 import itertools
-import logging
 import os
 import signal
 
+from voxrtc import logs
 from voxrtc.crowd.peer import Peer
 from voxrtc.engine.transport import Listener
 from voxrtc.lifeline import die_with_parent
@@ -26,8 +26,8 @@ EVERY = 0.2  # seconds between two calls, and between two words on all of them
 class Company:
     """As many peers as are wanted."""
 
-    def __init__(self, server: str) -> None:
-        self._server = server
+    def __init__(self, server: str, key: str) -> None:
+        self._server, self._key = server, key
         self._numbers = itertools.count(1)
         self._peers: dict[Peer, asyncio.Task[None]] = {}
         self._heard: list[Listened] = []
@@ -38,7 +38,7 @@ class Company:
         for peer in [peer for peer in self._peers if peer not in stay]:
             self._peers.pop(peer).cancel()
         for place in range(want.peers - len(stay)):
-            peer = Peer(next(self._numbers), self._server, want.model, self._heard.append)
+            peer = Peer(next(self._numbers), self._server, self._key, want.model, self._heard.append)
             self._peers[peer] = asyncio.get_running_loop().create_task(peer.live(EVERY * place))
 
     def news(self) -> Peers:
@@ -56,7 +56,8 @@ class Company:
 async def run(server: str, address: str, settings: Settings) -> None:
     """Until SIGTERM or SIGINT, on which all hang up."""
     ice.prepare(settings.ice_loopback)
-    company, listener, clients = Company(server), Listener(address, Want), set[bytes]()
+    (key,), _ = settings.access
+    company, listener, clients = Company(server, key), Listener(address, Want), set[bytes]()
 
     def take(client: bytes, want: Want) -> None:
         clients.add(client)
@@ -84,9 +85,7 @@ def main() -> None:
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
     settings = Settings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s crowd %(levelname)s %(message)s")
-    for library in ("aioice", "aiortc", "httpx"):
-        logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
+    logs.configure("crowd", settings, quiet=("aioice", "aiortc", "httpx"))
     die_with_parent()
     os.nice(10)  # all others are here for people
     asyncio.run(run(arguments.server, arguments.listen, settings))

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from voxrtc import machine
+from voxrtc import logs, machine
 from voxrtc.cards import CardError, read_card
 from voxrtc.engine.local_host import LocalHost
 from voxrtc.engine.replicas import Host, Replicas
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments, _ = parser.parse_known_args()
     settings = Settings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s cluster %(levelname)s %(message)s")
+    logs.configure("cluster", settings)
     server = EngineServer(settings.model, arguments.listen)
     threading.Thread(target=server.serve, name="serving", daemon=True).start()
     asyncio.run(run(settings, server))

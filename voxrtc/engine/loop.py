@@ -256,7 +256,7 @@ class Engine:
         rate = self.worker.model.detokenizer.sample_rate
         timing = None if stream.chunks else stream.timing(self.clock())
         if timing and not stream.request.continues:
-            self.counters.ttfa.observe(timing.first_chunk, timing.first_chunk - timing.accepted)
+            self.counters.sounded(timing.first_chunk, timing.first_chunk - timing.accepted)
         stream.state = State.PLAYING
         stream.delivered += len(samples) / rate
         words = piece.writing or piece.words
@@ -346,10 +346,11 @@ class Engine:
         stream.slot, stream.prepared = self._slots.pop(), None
         model, passage = self.worker.model, stream.passage
         state = self.worker.detokenizer_state(prompt, stream.seed + stream.frames)
+        before = model.detokenizer.before(state)
         kept: list[Tensor] | None = [] if model.remembers else None
         words = Words(prompt.words, prompt.characters, model.frame_rate, stream.delivered, passage.before)
         writing = Writing(model.written, model.frame_rate) if model.hears else None
-        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, kept=kept, writing=writing)
+        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, before, kept=kept, writing=writing)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
         if not model.remembers:
@@ -375,7 +376,7 @@ class Engine:
     def failed(self, stream: Stream, error: BaseException) -> None:
         expected = isinstance(error, InvalidRequest)
         if not expected:
-            log.error("stream %s failed", stream.id, exc_info=error)
+            log.error("a stream failed", exc_info=error, extra={"stream": stream.id})
         self._end(stream, State.FAILED)
         message = (
             str(error) if expected else "The model failed on this text. Other listeners are not affected; please try again."

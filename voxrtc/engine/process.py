@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from voxrtc import hub
+from voxrtc import hub, logs
 from voxrtc.cards import CardError, read_card
 from voxrtc.engine.loading import Report, yielding
 from voxrtc.engine.server import EngineServer
@@ -99,9 +99,7 @@ def main() -> None:
     parser.add_argument("--beside-others", action="store_true", help="leave them the processor until the model is ready")
     arguments = parser.parse_args()
     settings = Settings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s engine %(levelname)s %(message)s")
-    for client in ("httpx", "httpx2"):  # a line for each request to the hub
-        logging.getLogger(client).setLevel(logging.WARNING)
+    logs.configure("engine", settings, quiet=("httpx", "httpx2"))  # each a line for each request to the hub
     die_with_parent()
     os.nice(5)  # a step can wait a moment, a packet of the media process cannot
     server = EngineServer(settings.model, arguments.listen)

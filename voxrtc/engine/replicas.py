@@ -18,7 +18,7 @@ from voxrtc.engine.clocks import Offset, from_replica, to_replica
 from voxrtc.engine.link import Homes, Link, Placed
 from voxrtc.engine.router import Replica, capacity, choose
 from voxrtc.engine.server import Reply
-from voxrtc.engine.sums import added
+from voxrtc.engine.sums import added, counted
 from voxrtc.machine import resident
 from voxrtc.messages.conversation import Forget, Hear, Heard, Wrote
 from voxrtc.messages.engine import (
@@ -79,6 +79,7 @@ class Replicas:
         self._host, self._tell, self._opened = host, tell, opened
         self._loop = asyncio.get_running_loop()
         self._links: dict[str, Link] = {}
+        self._past: Stats | None = None  # what replicas had counted that are gone
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._owners: dict[str, Link] = {}  # of streams
         self._voices = Homes(VOICES)  # of recordings, by their digests: who made them into voices
@@ -239,6 +240,8 @@ class Replicas:
 
     def _lose(self, link: Link) -> None:
         """There is no way to it any more: what has not sounded goes elsewhere."""
+        if link.stats:
+            self._past = counted(self._past, link.stats)
         link.transport = link.progress = link.stats = None
         link.offset, link.memory = Offset(), 0.0
         link.asked.clear()
@@ -311,5 +314,5 @@ class Replicas:
         """Who wants to know, as soon as anything is known."""
         if each := {link.name: link.stats for link in self._links.values() if link.stats}:
             for call, reply in self._curious:
-                reply(added(call, each))
+                reply(added(call, each, self._past))
             self._curious.clear()

@@ -8,20 +8,35 @@ from statistics import fmean
 from msgspec.structs import asdict, replace
 
 from voxrtc.messages.engine import ReplicaStats, Stats, StepStats
-from voxrtc.recent import Latency
+from voxrtc.recent import Histogram, Latency
 
-SUMS = (
+GROWING = (
     "steps", "frames", "chunks", "finished", "cancelled", "failed", "frames_after_cancel", "preempted", "gave_way", "paused",
-    "kv_pages_used", "kv_pages", "waiting", "slots", "graphs", "recorded",
+    "recorded",
 )  # fmt: skip
+SUMS = (*GROWING, "kv_pages_used", "kv_pages", "waiting", "slots", "graphs")
 
 
-def added(call: int, each: Mapping[str, Stats]) -> Stats:
-    """Counters and streams of all, by the replica's name, of one at least. Costs are those of the one that has worked most."""
+def counted(before: Stats | None, last: Stats) -> Stats:
+    """A replica's last word, with what those before it had counted when they ended: of use for that alone."""
+    if before is None:
+        return last
+    fields, more = asdict(before), asdict(last)
+    return replace(
+        last,
+        first_sounds=before.first_sounds + last.first_sounds,
+        step_times=before.step_times + last.step_times,
+        **{name: fields[name] + more[name] for name in GROWING},
+    )
+
+
+def added(call: int, each: Mapping[str, Stats], past: Stats | None = None) -> Stats:
+    """Counters and streams of all, by the replica's name, of one at least, and what the `past` ones had `counted`. Costs are
+    those of the one that has worked most."""
     everyone = list(each.values())
     fields = [asdict(stats) for stats in everyone]
     most = max(everyone, key=lambda stats: stats.steps)
-    return replace(
+    all_ = replace(
         most,
         call=call,
         uptime=max(stats.uptime for stats in everyone),
@@ -30,8 +45,11 @@ def added(call: int, each: Mapping[str, Stats]) -> Stats:
         ttfa=_latency([stats.ttfa for stats in everyone if stats.ttfa.count]),
         lately=_steps([stats.lately for stats in everyone if stats.lately.count]),
         replicas=[ReplicaStats(name=name, streams=len(s.streams), waiting=s.waiting) for name, s in each.items()],
+        first_sounds=sum((stats.first_sounds for stats in everyone), Histogram()),
+        step_times=sum((stats.step_times for stats in everyone), Histogram()),
         **{name: sum(each_[name] for each_ in fields) for name in SUMS},
     )
+    return counted(past, all_)
 
 
 def _latency(all_: list[Latency]) -> Latency:

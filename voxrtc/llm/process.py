@@ -14,6 +14,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from voxrtc import logs
 from voxrtc.cards import CardError
 from voxrtc.engine.loading import Report, yielding
 from voxrtc.engine.transport import Listener
@@ -90,7 +91,7 @@ def main() -> None:
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
     arguments = parser.parse_args()
     settings = Settings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s chat %(levelname)s %(message)s")
+    logs.configure("chat", settings)
     die_with_parent()
     os.nice(10)  # words are written faster than they are spoken: the voice goes first
     asyncio.run(serve(settings, arguments.listen))

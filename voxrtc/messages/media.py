@@ -8,7 +8,7 @@ import msgspec
 
 from voxrtc.messages import Message
 from voxrtc.messages.engine import Reference
-from voxrtc.recent import Latency
+from voxrtc.recent import Histogram, Latency
 
 
 class IceServer(msgspec.Struct, frozen=True):
@@ -225,6 +225,8 @@ class Spoke(msgspec.Struct, frozen=True, kw_only=True):
     underruns: int
     ttfa: Latency
     turn: Latency
+    first_sounds: Histogram = Histogram()  # the same since the start
+    answers: Histogram = Histogram()
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Protocol
 
 import av
 import numpy as np
-from aiortc import RTCRtpReceiver
-from aiortc.jitterbuffer import JitterBuffer, JitterFrame
-from aiortc.rtp import RtpPacket
 from av.packet import Packet
 
 from voxrtc.rtc.resampler import Resampler
@@ -34,14 +30,22 @@ DRY = 0.2  # seconds without a packet, after which its absence is silence
 logger = logging.getLogger(__name__)
 
 
+class SoundPacket(Protocol):
+    """An RTP packet, as far as it matters here."""
+
+    sequence_number: int
+    timestamp: int  # of its first sample, at 48 kHz
+    payload: bytes  # Opus; none: a packet that only says that the sender is there
+
+
 class Reorder:
     """Packets in the order of their sequence numbers, each at once unless one before it is missing. Pure."""
 
     def __init__(self) -> None:
         self._next: int | None = None  # unwrapped
-        self._waiting: dict[int, RtpPacket] = {}
+        self._waiting: dict[int, SoundPacket] = {}
 
-    def add(self, packet: RtpPacket) -> list[RtpPacket]:
+    def add(self, packet: SoundPacket) -> list[SoundPacket]:
         """The packets whose turn it is now. Those that come twice or too late are dropped."""
         number = packet.sequence_number
         if self._next is None:
@@ -88,7 +92,7 @@ class Microphone:
         self.packets = 0  # that came
         self._until: float | None = None  # there is sound up to this time; None before the first packet
 
-    def take(self, packet: RtpPacket, now: float) -> None:
+    def take(self, packet: SoundPacket, now: float) -> None:
         """A packet came in at `now` (seconds)."""
         self._until = now
         for each in self._reorder.add(packet):
@@ -136,24 +140,3 @@ class Microphone:
         while len(self._queue) >= BLOCK:
             # In the loop's next turn: what the listener raises must not reach the transport, which would end.
             asyncio.get_running_loop().call_soon(self._listener.heard, self._queue.pop(BLOCK))
-
-
-def tap(receiver: RTCRtpReceiver, take: Callable[[RtpPacket], None]) -> None:
-    """Have a receiver's packets go to `take` as they come, in place of its jitter buffer. Its decoder's thread then sleeps.
-
-    The only place that reaches into aiortc's receiver.
-    """
-    name = "_RTCRtpReceiver__jitter_buffer"
-    assert isinstance(vars(receiver)[name], JitterBuffer)
-    setattr(receiver, name, _Tap(take))
-
-
-class _Tap:
-    """A jitter buffer, as far as a receiver knows, that never has a frame to decode."""
-
-    def __init__(self, take: Callable[[RtpPacket], None]) -> None:
-        self._take = take
-
-    def add(self, packet: RtpPacket) -> tuple[bool, JitterFrame | None]:
-        self._take(packet)
-        return False, None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from aiortc.sdp import SessionDescription
 
+SECTIONS, CANDIDATES = 8, 64  # of an offer, at most
+
 
 class BadOffer(ValueError):
     """An offer that cannot be answered. `code` is for programs, the text for people."""
@@ -26,6 +28,8 @@ def checked(sdp: str) -> str:
         raise BadOffer("no_audio", "The offer has no audio section: add an audio transceiver before creating it.")
     if "application" not in kinds:
         raise BadOffer("no_data_channel", "The offer has no data channel: create 'oai-events' before creating it.")
+    _check_size(description, sdp)
+    _check_bundle(description)
     for media in description.media:
         ice, dtls = media.ice, media.dtls
         if not (ice and ice.usernameFragment and ice.password and dtls and dtls.fingerprints):
@@ -35,6 +39,26 @@ def checked(sdp: str) -> str:
     if next(media for media in description.media if media.kind == "audio").direction in ("sendonly", "inactive"):
         raise BadOffer("no_audio", "The offer's first audio section does not receive: make it recvonly or sendrecv.")
     return "".join(line for line in sdp.splitlines(keepends=True) if not _unwanted(line))
+
+
+def _check_size(description: SessionDescription, sdp: str) -> None:
+    """Raise `BadOffer` where there is more than any browser offers: a section is a socket or more of ours, and a candidate
+    an address that we send checks to."""
+    for what, count, most in (
+        ("sections", len(description.media), SECTIONS),
+        ("candidates", sum(line.startswith("a=candidate:") for line in sdp.splitlines()), CANDIDATES),
+    ):
+        if count > most:
+            raise BadOffer("offer_too_large", f"An offer may have {most} {what}; this one has {count}.")
+
+
+def _check_bundle(description: SessionDescription) -> None:
+    """Raise `BadOffer` where sections are to share the transport of one that is not there: aiortc takes such an offer, and can
+    neither connect nor close then."""
+    mids = [media.rtp.muxId for media in description.media]
+    bundled = {mid for group in description.group if group.semantic == "BUNDLE" for mid in group.items}
+    if not bundled <= set(mids) or len(set(mids)) < len(mids):
+        raise BadOffer("invalid_offer", "The offer's BUNDLE group and the `a=mid` of its sections do not fit together.")
 
 
 def _parsed(sdp: str) -> SessionDescription:

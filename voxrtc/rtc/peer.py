@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Protocol
 
 from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCRtpSender, RTCSessionDescription
-from aiortc.rtp import RtpPacket
 from aiortc.stats import RTCRemoteInboundRtpStreamStats, RTCTransportStats
 
-from voxrtc.rtc.microphone import Microphone, MicrophoneListener, tap
+from voxrtc.rtc.microphone import Microphone, MicrophoneListener, SoundPacket
 from voxrtc.rtc.offer import BadOffer, checked
 from voxrtc.rtc.playout import PAST
+from voxrtc.rtc.receiver import shorten, tap
+from voxrtc.rtc.sender import Sender
 from voxrtc.rtc.sound import FRAME
 from voxrtc.rtc.track import PlayoutTrack
 
@@ -91,6 +92,7 @@ class Peer:
         self._microphone = Microphone(listener)
         self._connection = RTCPeerConnection(configuration)
         self._transceiver = self._connection.addTransceiver("audio", direction="sendrecv")
+        self._sender = Sender(self._transceiver.sender)
         self._channel: RTCDataChannel | None = None
         self._unsent: deque[str] = deque()
         self._liveness = Liveness(time.monotonic())
@@ -108,6 +110,7 @@ class Peer:
             tap(self._transceiver.receiver, self._packet)
             await connection.setRemoteDescription(RTCSessionDescription(offer, "offer"))
             self._decline_the_rest()
+            shorten(self._transceiver.receiver, self._packet)
             await connection.setLocalDescription(await connection.createAnswer())
         except BadOffer:
             await self.close()
@@ -130,7 +133,7 @@ class Peer:
         """Of the microphone, that came."""
         return self._microphone.packets
 
-    def _packet(self, packet: RtpPacket) -> None:
+    def _packet(self, packet: SoundPacket) -> None:
         self._microphone.take(packet, time.monotonic())
 
     @property
@@ -142,22 +145,18 @@ class Peer:
 
     def attach(self, track: PlayoutTrack) -> None:
         """Play this track; before the connection is up, or amid it."""
-        self._track = track
-        self._transceiver.sender.replaceTrack(track)
+        self._track = self._sender.track = track
 
     def detach(self) -> None:
         """Play it no more. It has to be detached on its own side, too."""
         if self._track:
             self._last = self._track.last
-        self._track = None
-        self._transceiver.sender.replaceTrack(None)
+        self._track = self._sender.track = None
 
     def number(self, stamp: int) -> int | None:
-        """The number of the packet that went out with this RTP timestamp; None for one that did not, or long ago. Reaches into
-        aiortc's sender, which chose where timestamps begin."""
+        """The number of the packet that went out with this RTP timestamp; None for one that did not, or long ago."""
         last = self._track.last if self._track else self._last
-        newest: int = vars(self._transceiver.sender)["_RTCRtpSender__rtp_timestamp"]
-        behind = (newest - stamp) % (1 << 32) // FRAME
+        behind = (self._sender.newest - stamp) % (1 << 32) // FRAME
         return last - behind if behind <= PAST else None
 
     # --- the data channel ---
@@ -253,6 +252,8 @@ class Peer:
             await asyncio.wait_for(self._connection.close(), CLOSE_WITHIN)
         except TimeoutError:
             logger.warning("a connection did not close within %.0f s", CLOSE_WITHIN)
+        except Exception:  # of aiortc's, half set up; whoever waits for the end is not to wait for ever
+            logger.warning("a connection did not close well", exc_info=True)
 
 
 async def warm_up(configuration: RTCConfiguration) -> None:

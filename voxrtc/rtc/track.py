@@ -8,18 +8,20 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
 from av.packet import Packet
 
-from voxrtc.rtc.opus import EXECUTOR, TIME_BASE, OpusEncoder, silence
+from voxrtc.rtc.opus import CHEAPEST, COMPLEXITY, EXECUTOR, MANY, TIME_BASE, OpusEncoder, silence
 from voxrtc.rtc.pacer import Pacer
 from voxrtc.rtc.playout import LEAD, REFILL, Clock, Frame, Playout, PlayoutListener
 from voxrtc.rtc.quality import Adaptation
 from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
+EARLY = 0.001  # seconds by which a clock's wake-up may be early
 WAKE = RATE // 10  # room (samples) that wakes a waiting writer: 0.1 s, so that a full queue costs 10 wake-ups a second
 
 
@@ -93,6 +95,7 @@ class PlayoutTrack(MediaStreamTrack):
         self._changed = asyncio.Event()  # room was made, or the present stream is over
         self._last = -1
         self._silent = 0  # frames since there was last something to play, or to wait for
+        _TRACKS.add(self)
 
     # --- the conversation's side ---
 
@@ -100,6 +103,11 @@ class PlayoutTrack(MediaStreamTrack):
     def clock(self) -> Clock | None:
         """The playout clock of the stream that plays; None between streams."""
         return self._playout.clock
+
+    @property
+    def busy(self) -> bool:
+        """A stream plays, or is about to."""
+        return self._playout.busy
 
     @property
     def underruns(self) -> int:
@@ -198,7 +206,23 @@ class PlayoutTrack(MediaStreamTrack):
         self._changed.clear()
         await self._changed.wait()
 
-    # --- aiortc's side ---
+    # --- who takes the packets ---
+
+    def due(self, now: float, again: Callable[[], None]) -> bytes | None:
+        """The packet that is due by now, for who looks every 20 ms; its number is `last`. None: there is none. If it is still
+        being encoded, `again` is called once it is there."""
+        if self.readyState != "live" or not self._going.is_set() or self._pacer.wait(now) > EARLY:
+            return None
+        self._encode_ahead()
+        if self._playout.late and self._job:
+            if not self._job.done():
+                asyncio.wrap_future(self._job).add_done_callback(lambda _: again())
+                return None
+            self._job.result()  # raises what went wrong
+        self._pacer.sent(now)
+        if (payload := self._payload()) is not None:
+            self._last = self._playout.number - 1
+        return payload
 
     async def recv(self) -> Packet[Any]:
         """The next 20 ms when they are due, or the next that are sent. Never None and never an early end: either would end
@@ -254,8 +278,12 @@ class PlayoutTrack(MediaStreamTrack):
 
     def _encoder_of(self, frame: Frame) -> OpusEncoder:
         if self._encoder.run != frame.run:
-            self._encoder = OpusEncoder(frame.run, self._adaptation.quality)
+            complexity = CHEAPEST if sum(track.busy for track in _TRACKS) > MANY else COMPLEXITY
+            self._encoder = OpusEncoder(frame.run, self._adaptation.quality, complexity)
         return self._encoder
+
+
+_TRACKS: WeakSet[PlayoutTrack] = WeakSet()  # all of this process
 
 
 def _nobody(frame: Samples | None) -> None:

@@ -20,6 +20,15 @@ def markup() -> str:
     """
     page = (HERE / "page.html").read_text("utf-8")
     page = re.sub(r"<!-- (\w+\.html) -->", lambda name: (HERE / name[1]).read_text("utf-8").strip(), page)
+    return _worded(page)
+
+
+def login_form() -> tuple[str, str]:
+    """`login.html`, and what stands there in the place of `<!-- wrong -->` after a try that failed."""
+    return _worded((HERE / "login.html").read_text("utf-8")), _worded('<p role="alert">[[login.wrong]]</p>')
+
+
+def _worded(page: str) -> str:
     said = words()
     return re.sub(r"\[\[(\w+)\.(\w+)\]\]", lambda place: html.escape(said[place[1]][place[2]]), page)
 

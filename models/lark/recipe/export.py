@@ -47,7 +47,7 @@ def tensors(work: Path) -> dict[str, torch.Tensor]:
     shipped |= {f"decoder.{name}": torch.tensor(w) for name, w in teacher.decoder_weights().items()}
     checkpoint = work / "checkpoint.pt"
     if checkpoint.exists():
-        shipped |= {f"lm.{name}": w for name, w in torch.load(checkpoint)["average"].items()}
+        shipped |= {f"lm.{name}": w for name, w in torch.load(checkpoint, weights_only=True)["average"].items()}
     return shipped
 
 

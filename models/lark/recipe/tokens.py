@@ -83,7 +83,7 @@ def save(utterances: list[Utterance], path: Path) -> None:
 
 
 def load(path: Path) -> list[Utterance]:
-    return [Utterance(*fields) for fields in torch.load(path)]
+    return [Utterance(*fields) for fields in torch.load(path, weights_only=True)]
 
 
 def main() -> None:

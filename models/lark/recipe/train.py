@@ -254,7 +254,7 @@ class Trainer:
         part.rename(path)  # a reader never meets half a file
 
     def resume(self, path: Path) -> None:
-        state = torch.load(path)
+        state = torch.load(path, weights_only=True)
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):

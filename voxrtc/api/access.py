@@ -1,0 +1,78 @@
+"""Who may use this server: whoever shows a key, or has logged in; everybody, where there are neither keys nor a login."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Iterable
+
+from starlette.requests import HTTPConnection
+
+COOKIE = "voxrtc-session"
+LASTS = 7 * 24 * 3600.0  # seconds of a login
+SUBPROTOCOL = "openai-insecure-api-key."  # in front of the key, in WebSockets of clients that cannot send headers
+
+
+class Access:
+    """`keys` for programs, and `login` (user, password) for people; a key is a password, too, with any name.
+
+    A login is a cookie: until when it holds, and a signature of that by this process. Whoever has it needs no key.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[str] = (),
+        login: tuple[str, str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._keys = [_digest(key) for key in keys]
+        self._login = login and _digest("\n".join(login))
+        self._clock = clock
+        self._secret = secrets.token_bytes(32)
+        self.locked = bool(self._keys or login)
+        self.internal = secrets.token_urlsafe(32)  # for what we start ourselves
+        self._keys.append(_digest(self.internal))
+
+    def admits(self, connection: HTTPConnection) -> bool:
+        """Whether this request or WebSocket may come in."""
+        return not self.locked or self._knows(shown(connection)) or self._remembers(connection.cookies.get(COOKIE, ""))
+
+    def welcomes(self, user: str, password: str) -> bool:
+        """Whether this is the login."""
+        known = self._knows(password)
+        return bool(self._login and hmac.compare_digest(self._login, _digest(f"{user}\n{password}"))) or known
+
+    def ticket(self) -> str:
+        """A cookie for who has logged in."""
+        until = str(round(self._clock() + LASTS))
+        return f"{until}.{self._sign(until)}"
+
+    def _remembers(self, cookie: str) -> bool:
+        until, _, signature = cookie.partition(".")
+        if not hmac.compare_digest(self._sign(until).encode(), signature.encode()):
+            return False
+        return float(until) > self._clock()
+
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._secret, text.encode(), "sha256").hexdigest()
+
+    def _knows(self, key: str) -> bool:
+        """All are compared, so that how long it takes tells nothing."""
+        digest = _digest(key)
+        return sum(hmac.compare_digest(digest, each) for each in self._keys) > 0
+
+
+def shown(connection: HTTPConnection) -> str:
+    """The key that came along: as a bearer token (RFC 6750), or in a WebSocket's subprotocols as OpenAI's clients put it."""
+    kind, _, token = connection.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return token.strip()
+    offered = connection.scope.get("subprotocols", ())
+    return next((each.removeprefix(SUBPROTOCOL) for each in offered if each.startswith(SUBPROTOCOL)), "")
+
+
+def _digest(text: str) -> bytes:
+    """Of one length, whatever the text's: comparing digests does not tell that either."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

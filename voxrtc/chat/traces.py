@@ -1,0 +1,77 @@
+"""Turns as OpenTelemetry traces, where an OTLP endpoint is set as everywhere (`OTEL_EXPORTER_OTLP_ENDPOINT`), which takes
+HTTP. Like a log: one for the process, and nothing where it is not wanted."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from voxrtc.chat.spans import Span
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+SERVICE = "voxrtc"
+
+log = logging.getLogger(__name__)
+_provider: TracerProvider | None = None
+
+
+def configure() -> None:
+    """Trace from here on, if the environment says where to."""
+    if not any(map(os.environ.get, ENDPOINTS)):
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        log.warning("nothing is traced, though an endpoint is set (%s): pip install -r requirements-otel.txt", error)
+        return
+    export(OTLPSpanExporter())
+
+
+def export(exporter: SpanExporter) -> None:
+    """Trace to this, from a thread of its own. Service name, attributes and sampling are the environment's to say."""
+    global _provider
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    named = os.environ.get("OTEL_SERVICE_NAME", SERVICE)
+    _provider = TracerProvider(resource=Resource.create({SERVICE_NAME: named}))
+    _provider.add_span_processor(BatchSpanProcessor(exporter))
+
+
+def record(spans: Sequence[Span], about: Mapping[str, str | int], failure: str = "") -> None:
+    """The whole, and what it is made of; `failure` is a code. No words of anybody's go into `about`."""
+    if _provider is None:
+        return
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Status, StatusCode, set_span_in_context
+
+    tracer, now = _provider.get_tracer(SERVICE), time.time_ns() - time.monotonic_ns()
+    whole, *stages = spans
+    attributes = {f"voxrtc.{name}": value for name, value in about.items()}
+    parent = tracer.start_span(whole.name, Context(), attributes=attributes, start_time=now + _ns(whole.begin))
+    for stage in stages:
+        span = tracer.start_span(stage.name, set_span_in_context(parent, Context()), start_time=now + _ns(stage.begin))
+        span.end(now + _ns(stage.end))
+    if failure:
+        parent.set_status(Status(StatusCode.ERROR, failure))
+    parent.end(now + _ns(whole.end))
+
+
+def close() -> None:
+    """Send what waits."""
+    global _provider
+    if _provider:
+        _provider.shutdown()
+        _provider = None
+
+
+def _ns(seconds: float) -> int:
+    return round(1e9 * seconds)

@@ -1,0 +1,101 @@
+"""A process's log: lines to read, or (`--log-format json`) an object of JSON a line. With it stands whose call, session or
+stream it is about; no secret stands there, and nothing that was said.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from voxrtc.settings import Settings
+
+HIDDEN = "(secret)"
+IDS = ("call", "session", "stream")
+# Libraries that tell a dozen lines a connection, or, for whoever debugs them, all headers: never below this
+CALM = {"websockets": logging.INFO, "httpcore": logging.INFO, "python_multipart": logging.INFO}
+
+_about: ContextVar[dict[str, str]] = ContextVar("about", default={})  # noqa: B039  never changed, only replaced
+
+
+def configure(process: str, settings: Settings, quiet: Collection[str] = ()) -> None:
+    """Have all loggers of this process write to standard error; `quiet` ones from warnings on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        Lines(process, settings.secrets) if settings.log_format == "plain" else Objects(process, settings.secrets)
+    )
+    logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
+    for name, level in {**CALM, **dict.fromkeys(quiet, logging.WARNING)}.items():
+        logging.getLogger(name).setLevel(max(level, logging.root.level))
+
+
+def about(**ids: str) -> None:
+    """From here on, and in the tasks begun from here, it is about this `call`, `session` or `stream`."""
+    _about.set({**_about.get(), **ids})
+
+
+def ids() -> dict[str, str]:
+    """What it is about here."""
+    return _about.get()
+
+
+@contextmanager
+def of(**ids: str) -> Iterator[None]:
+    """As `about`, in this block."""
+    token = _about.set({**_about.get(), **ids})
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+class _Discreet(logging.Formatter):
+    """Leaves secrets out, whatever they have got into."""
+
+    def __init__(self, process: str, secrets: Collection[str]) -> None:
+        super().__init__()
+        self._process = process
+        self._secrets = sorted(secrets, key=len, reverse=True)  # one may be a part of another
+
+    def hide(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    def ids(self, record: logging.LogRecord) -> dict[str, str]:
+        """From where it was logged, and given with it (`extra`)."""
+        return {**_about.get(), **{name: str(vars(record)[name]) for name in IDS if name in vars(record)}}
+
+
+class Lines(_Discreet):
+    """`2026-01-31 12:00:00,123 media INFO a call begins [call rtc_…]`, and an exception below it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        ids = " ".join(f"{name} {id}" for name, id in self.ids(record).items())
+        line = f"{self.formatTime(record)} {self._process} {record.levelname} {record.getMessage()}{ids and f' [{ids}]'}"
+        return self.hide("\n".join([line, *_exception(self, record)]))
+
+
+class Objects(_Discreet):
+    """`{"time": "…Z", "process": "media", "level": "INFO", "logger": "…", "message": "…", "call": "rtc_…"}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        fields = {
+            "time": f"{at}.{int(record.msecs):03d}Z",
+            "process": self._process,
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **self.ids(record),
+        }
+        if exception := _exception(self, record):
+            fields["exception"] = exception[0]
+        return json.dumps({name: self.hide(value) for name, value in fields.items()})
+
+
+def _exception(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:
+    return [formatter.formatException(record.exc_info)] if record.exc_info else []
