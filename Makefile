@@ -21,7 +21,7 @@ ASIDE := soak or screenshots or network or families or chaos
 # Two cores are idle now and then with two tests without a browser, hence three; those with one take the time that sound takes
 test: $(VENV)/.installed-dev browser stock-client
 	$(BIN)/python -m pytest tests --ignore tests/e2e -m "not ($(ASIDE))" -n 3 --dist worksteal
-	$(BIN)/python -m pytest tests/e2e -m "not ($(ASIDE))" -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e -m "not ($(ASIDE))" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests -m "not e2e and not slow and not ($(ASIDE))"

@@ -11,13 +11,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.e2e import ear
-from tests.e2e.desk import SOUND, Desk, open_window
+from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_calls import LONG, stats
 from tests.e2e.test_turns import MOUTH
 from tests.speech import SAID, recorded
 from tests.waiting import eventually
 
-pytestmark = SOUND
 BLOCKED = (Path(__file__).parent / "blocked.js").read_text("utf-8")
 SENTENCE = (
     "The old lighthouse had been dark for thirty years, but one quiet evening in May the light went round again, "
