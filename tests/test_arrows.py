@@ -79,7 +79,7 @@ def test_common_modules_import_nothing_else_of_ours() -> None:
             assert all(allowed(module, COMMON) for module in imports(file)), file
 
 
-FAMILY_MODULES = "lark.model, cosyvoice2.model, csm.model, orpheus, pocket.model, stepaudio2.model"
+MODELS = ("lark.model", "cosyvoice2.model", "csm.model", "orpheus", "pocket.model", "stepaudio2.model")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ FAMILY_MODULES = "lark.model, cosyvoice2.model, csm.model, orpheus, pocket.model
         ("voxrtc.asr.process", {"torch", "aiortc"}),
         ("voxrtc.llm.process", {"torch", "aiortc"}),  # torch not before its socket is there
         ("voxrtc.engine.process", {"torch", "aiortc", "gradio"}),  # torch not before there are files to read
-        (", ".join(f"voxrtc.speechlm.{each}" for each in FAMILY_MODULES.split(", ")), {"aiortc", "transformers"}),
+        (", ".join(f"voxrtc.speechlm.{model}" for model in MODELS), {"aiortc", "transformers"}),
         ("voxrtc.cards", {"torch"}),
     ],
 )

@@ -1,4 +1,5 @@
 /** The models as cards: what each is, whether it fits this machine, how far it is, and what can be done. Draws, and keeps nothing. */
+import { reads } from "./abilities.js";
 import { anchor, element, write } from "./element.js";
 import { drawProgress } from "./progress.js";
 import { offer, sentence } from "./shelf.js";
@@ -36,10 +37,12 @@ function make(model) {
 }
 
 /** @param {import("./models.js").Model} model */
-function facts({ languages, voices, clones, licence, link, sources = [], parameters }) {
+function facts(model) {
+  const { languages, voices, licence, link, sources = [], parameters, clones } = model;
   const inWords = (code) => (/^[a-z]{2,3}(-|$)/.test(code) ? LANGUAGES.of(code) : code);
   const gated = sources.find(({ gated }) => gated);
-  const all = [languages.map(inWords).join(", "), SHELF.voices(voices.length)];
+  const all = [languages.map(inWords).join(", ")];
+  if (reads(model) || voices.length > 1) all.push(SHELF.voices(voices.length));
   if (clones) all.push(SHELF.clones);
   if (parameters) all.push(SHELF.parameters(COUNT.format(parameters)));
   all.push(anchor(licence, link));

@@ -1,4 +1,5 @@
 /** The page: what the person does goes to the talker, what the talker tells is shown. */
+import { drawAbilities, reads } from "./abilities.js";
 import { Booth } from "./booth.js";
 import { drawTranscript } from "./bubbles.js";
 import { drawCards } from "./cards.js";
@@ -125,6 +126,7 @@ export function refresh(offer) {
   part("examples").replaceChildren(...Object.entries(EXAMPLES.texts).map(example));
   field("text").value = chosen.text ?? EXAMPLES.first;
   field("message").value = chosen.message ?? "";
+  field("instructions").value = chosen.instructions ?? "";
   field("sentence").value = chosen.sentence ?? COMPARE.sentence;
   root.querySelector(`[name=mode][value=${talker.input.mode}]`).checked = true;
   models.begin(offer.models);
@@ -187,7 +189,7 @@ function use(name) {
 function startComparison() {
   const text = field("sentence").value;
   const wishes = SIDES.map((side) => ({ text, model: field(`model-${side}`).value, voice: field(`voice-${side}`).value }));
-  const absent = wishes.map(({ model }) => models.get(model)).find(({ state = "ready" }) => state !== "ready");
+  const absent = wishes.map(({ model }) => models.get(model)).find((model) => (model?.state ?? "ready") !== "ready");
   const alike = JSON.stringify(wishes[0]) === JSON.stringify(wishes[1]);
   const why = !text.trim() ? COMPARE.text : absent ? COMPARE.ready(absent.title) : alike ? COMPARE.same : "";
   write(part("compare-why"), why);
@@ -215,11 +217,12 @@ function choose(name, value) {
 }
 
 function wish(text) {
-  return { text: field(text).value, model: field("model").value, voice: field("voice").value };
+  const how = part("manner").hidden ? "" : field("instructions").value;
+  return { text: field(text).value, model: field("model").value, voice: field("voice").value, how };
 }
 
 function speak() {
-  if (!obstacle()) talker.speak(wish("text"));
+  if (!obstacle() && reads(models.get(field("model").value))) talker.speak(wish("text"));
 }
 
 function send() {
@@ -255,7 +258,9 @@ function paintModels() {
   const model = models.get(field("model").value);
   drawVoices(field("voice"), model, booth.voices.list, chosen.voice);
   booth.draw(field("voice").value, Boolean(model?.clones));
+  part("manner").hidden = !model?.instructed;
   drawChosen(part, model, models.trouble?.name === model?.name ? models.trouble?.words : "", models.machine?.shared ?? true);
+  drawAbilities(root, model);
   drawSuggestion(part, models.suggested?.name === model?.name ? undefined : models.suggested);
   drawCards(part("models"), models, model?.name);
   if (models.machine) write(part("machine"), SHELF.machine(models.machine.words, models.machine.room));

@@ -1,4 +1,5 @@
 /** A comparison as it is shown: two choices, their figures and waterfalls side by side, and when each was heard. Keeps nothing. */
+import { reads } from "./abilities.js";
 import { element, write } from "./element.js";
 import { figure } from "./figure.js";
 import { drawChoices, drawVoices } from "./shelf.js";
@@ -15,13 +16,14 @@ export const SIDES = ["a", "b"];
  * @param {Record<string, string>} chosen by field
  */
 export function drawSideChoices(field, models, own, chosen) {
-  const others = models.list.filter(({ name, state }) => name !== chosen.model && state === "ready");
-  const first = { a: chosen.model, b: (others[0] ?? models.list.find(({ name }) => name !== chosen.model))?.name };
+  const readers = models.list.filter(reads);
+  const others = readers.filter(({ name, state }) => name !== chosen.model && state === "ready");
+  const first = { a: chosen.model, b: (others[0] ?? readers.find(({ name }) => name !== chosen.model))?.name };
   for (const side of SIDES) {
     const select = field(`model-${side}`);
-    drawChoices(select, models.list);
+    drawChoices(select, readers);
     const wanted = chosen[`model-${side}`] ?? first[side];
-    if (models.get(wanted)) select.value = wanted;
+    if (readers.some(({ name }) => name === wanted)) select.value = wanted;
     drawVoices(field(`voice-${side}`), models.get(select.value), own, chosen[`voice-${side}`]);
   }
 }

@@ -16,7 +16,7 @@ const HARMLESS = new Set(["response_cancel_not_active", "input_audio_buffer_comm
 
 /**
  * @typedef {"idle" | "connecting" | "ready" | "waiting" | "speaking" | "disconnected"} State
- * @typedef {{text: string, model: string, voice: string}} Wish
+ * @typedef {{text: string, model: string, voice: string, how?: string}} Wish `how` to speak, where the model can be told
  */
 
 /** Events: `change`, after which `state`, `trouble` and all of `input` and `voice` are to be read anew. */
@@ -249,8 +249,8 @@ export class Talker extends EventTarget {
 }
 
 /** @param {Wish} wish */
-function sessionOf({ model, voice }) {
-  return { type: "realtime", model, audio: { output: { voice } } };
+function sessionOf({ model, voice, how = "" }) {
+  return { type: "realtime", model, audio: { output: { voice } }, voxrtc: { instructions: how } };
 }
 
 function message(role, type, text) {

@@ -38,6 +38,8 @@ export const MARKUP = {
     "examples": "Examples",
     "model": "Model",
     "voice": "Voice",
+    "manner": "How to speak (may be empty)",
+    "manners": "Like: softly, and a little sad",
     "load": "Load",
     "unload": "Unload",
     "loading": "Loading",

@@ -47,10 +47,10 @@ async def test_a_question_in_sound_is_answered_in_sound(http: httpx.AsyncClient,
     answer = await http.post(PATH, json=wanted)
     assert answer.status_code == 200 and len(answer.content) > 2_000
     asked = talker.generated[0]
-    heard = Heard(hearing=asked.stream)
+    heard = Heard(hearing=f"{asked.stream}/input")
     assert asked.conversation == (Words(role="system", text="Be brief."), heard, Words(role="user", text="And this."))
     assert len(talker.model.asked[0].conversation[1].sound.codes) == 8, "1.5 s of sound"
-    assert talker.requests[-1] == Forget(hearing=asked.stream)
+    assert talker.requests[-1] == Forget(hearing=heard.hearing)
 
 
 async def test_the_words_of_an_answer_come_as_events(http: httpx.AsyncClient, talker: TalkingTransport) -> None:
@@ -70,6 +70,7 @@ async def test_the_words_of_an_answer_come_as_events(http: httpx.AsyncClient, ta
         ({"model": "talker", "input_audio": recording(0.5)}, "invalid_recording", "input_audio", "0.5 s"),
         ({"model": "talker", "input_audio": recording(level=0.0)}, "invalid_recording", "input_audio", "silent"),
         ({"model": "talker", "input_audio": recording(40.0)}, "invalid_recording", "input_audio", "longer than 30 s"),
+        ({"model": "nobody", "input_audio": recording()}, "model_not_found", None, "does not exist"),
         ({"model": "talker"}, "invalid_request", "input", "no text"),
         ({"model": "talker", "input": " "}, "invalid_request", "input", "no text"),
         ({"model": "talker", "input": "x" * 200}, "invalid_request", None, "too long"),
@@ -80,7 +81,8 @@ async def test_what_cannot_be_answered_is_told(
 ) -> None:
     answer = await http.post(PATH, json=wanted)
     error = answer.json()["error"]
-    assert (answer.status_code, error["code"], error["param"]) == (400, code, param) and words in error["message"]
+    assert answer.status_code == (404 if code == "model_not_found" else 400)
+    assert (error["code"], error["param"]) == (code, param) and words in error["message"]
     assert (await http.post(PATH, json={"model": "talker", "input": "Still there."})).status_code == 200
 
 

@@ -47,10 +47,11 @@ async def test_mp3_is_what_comes_unasked(http: httpx.AsyncClient) -> None:
 
 
 async def test_the_engine_is_told_what_was_asked_and_taken(http: httpx.AsyncClient, tone: ToneTransport) -> None:
-    await http.post(PATH, json={"model": "tone", "voice": "v", "input": "one two three", "response_format": "pcm"})
+    wanted = {"model": "tone", "voice": "v", "input": "one two three", "response_format": "pcm", "instructions": "Whisper."}
+    await http.post(PATH, json=wanted)
     asked, *reports = tone.requests
     assert isinstance(asked, Generate)
-    assert (asked.text, asked.model, asked.voice) == ("one two three", "tone", "v")
+    assert (asked.text, asked.model, asked.voice, asked.instructions) == ("one two three", "tone", "v", "Whisper.")
     assert all(isinstance(report, Playout) and report.stream == asked.stream for report in reports)
     assert [report.taken for report in reports] == pytest.approx([0.1, 0.2, 0.3])
     assert all(0 <= report.played <= report.taken for report in reports), "it cannot have played what it has not got"

@@ -24,3 +24,9 @@ def test_steps_and_calls_are_counted() -> None:
 def test_real_time_is_sound_over_work() -> None:
     costs = Costs("", streams=4, frame_rate=10.0, chunk=2, step=[0.1, 0.1], codec=[0.2, 0.2])
     assert costs.real_time == pytest.approx(2.0)  # 4 streams x 0.1 s of sound, for 0.1 s of model and half a call
+
+
+def test_layers_that_are_not_there_are_counted() -> None:
+    run = Ours("tiny", Pocket.load(FOLDER), streams=1, share=3)
+    run.measure(1)
+    assert run.costs.step[-1] > 3 * run.forward > 0

@@ -112,6 +112,26 @@ async def test_a_reply_that_breaks_off_is_spoken_as_far_as_it_came() -> None:
         assert done["response"]["status"] == "failed" and [error["message"] for error in stage.errors] == ["It went away."]
 
 
+async def test_a_voice_that_is_told_how_to_speak_gets_whole_clauses() -> None:
+    """Until the session says no more of it; a voice that takes no such words reads on as ever."""
+    for instructed in (True, False):
+        replier = Answers("One two three four. Five six.", "Seven eight nine.")
+        model = msgspec.structs.replace(RUNNING, instructed=instructed)
+        async with Stage(models=[model], replier=replier) as stage:
+            stage.do("session.update", session={"type": "realtime", "voxrtc": {"instructions": " Whisper. "}})
+            stage.do("session.update", session={"type": "realtime"})
+            assert (await stage.event("session.updated", 2))["session"]["voxrtc"] == {"instructions": "Whisper."}
+            stage.say("And?")
+            await stage.event("response.done")
+            asked = stage.generated()
+            assert asked and all(request.instructions == "Whisper." and request.final is instructed for request in asked)
+            stage.do("session.update", session={"type": "realtime", "voxrtc": {"instructions": ""}})
+            stage.say("And?")
+            await stage.event("response.done", 2)
+            last = stage.generated()[len(asked) :]
+            assert last and all(not request.instructions and not request.final for request in last)
+
+
 async def test_given_words_are_all_there_from_the_start() -> None:
     async with flowing(Answers("Never asked.")) as stage:
         content = [{"type": "output_text", "text": "Just this."}]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -165,14 +167,25 @@ async def test_an_interruption_cancels_at_once_and_history_is_cut_to_what_was_he
 
 
 async def test_who_breaks_in_while_the_model_still_speaks_ends_its_stream() -> None:
+    gate, frames = threading.Event(), itertools.count()
     async with SlowStage() as stage:
+        sample = stage.talker.model.sample
+
+        def slow(*args: Any) -> Any:
+            assert next(frames) < 45 or gate.wait(30)
+            return sample(*args)
+
+        stage.talker.model.sample = slow  # type: ignore[method-assign]
         stage.item("A long story, please.")
         stage.do("response.create")
         await until(lambda: stage.track.clock)
-        stage.do("response.cancel") if not stage.all("response.done") else None
         stage.hear(1.0)
-        await stage.event("output_audio_buffer.cleared")
+        response = await stage.answered(status="cancelled")
+        assert response["status_details"]["reason"] == "turn_detected" and stage.all("output_audio_buffer.cleared")
+        assert stage.talker.cancelled == [response["id"]]
+        gate.set()
         await until(lambda: not stage.talker.engine.streams)
+        assert stage.talker.engine.worker.cache.used == 0 and next(frames) <= 47, "one more step at most"
 
 
 async def test_a_model_that_answers_reads_nothing_out_and_says_what_to_do() -> None:

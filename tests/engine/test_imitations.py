@@ -86,6 +86,20 @@ def test_a_digest_is_of_all_that_a_recording_is() -> None:
     assert len(digests) == 4 and reference("x", "1").digest in digests
 
 
+def test_big_voices_leave_less_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest is kept however big it is; the oldest go first."""
+    model = Mimic()
+    monkeypatch.setattr(model, "size", lambda voice: {"A": 2e9, "B": 5e8, "C": 5e8, "D": 9e8, "E": 3e9}[voice])
+    bench = Bench(model=model)
+    made = []
+    for i, voice in enumerate("AABCBDCBEEB"):
+        before = len(model.heard)
+        ask(bench, f"{i}", "hello", reference(voice))
+        bench.run()
+        made.append(len(model.heard) > before)
+    assert "".join("ny"[new] for new in made) == "ynyynynnyny"
+
+
 def test_a_recording_fails_its_own_stream_only() -> None:
     bench = Bench(model=Mimic())
     bench.speak("b", "hello")

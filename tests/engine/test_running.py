@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -10,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.engine.toy import Bench, Toy
+from tests.engine.toy import Bench, Inline, Toy
+from voxrtc.engine.imitations import Imitations
 from voxrtc.engine.scheduler import POLICIES
 from voxrtc.messages.engine import Cancel, Chunk, Ended, Extend, Failed, Generate, Playout, Reference, Sampling
-from voxrtc.speechlm.base import Batch, Frames, Prompt, Sampler, Utterance, Word
+from voxrtc.speechlm.base import Batch, Clip, Frames, Prompt, Sampler, Utterance, Word
 
 LOOK = 2  # letters ahead
 LETTER = 3  # frames
@@ -262,8 +266,78 @@ def test_what_takes_no_running_text_says_so() -> None:
     begin(bench, "a", "hello")
     bench.run()
     assert isinstance(refusal := bench.replies["a"][-1], Failed) and "all of it at once" in refusal.message
-    bench = Bench(model=RUNNER)
-    recording = Reference(pcm=b"\0\0", sample_rate=16_000)
-    bench.send(Generate(stream="a", text="hello", accepted=0.0, reference=recording, final=False), "a")
+
+
+class Actor(Runner):
+    """Begins every piece with how to speak."""
+
+    instructed = True
+
+    def preprocess(self, utterance: Utterance) -> Prompt:
+        return Toy.preprocess(self, replace(utterance, text=utterance.instructions + utterance.text))
+
+
+def test_how_to_speak_reaches_every_piece_of_a_text_that_is_all_there() -> None:
+    bench, plain = Bench(model=Actor()), Bench(model=RUNNER)
+    asked = Generate(stream="a", text="you|and", accepted=0.0, instructions="he", sampling=Sampling(seed=1))
+    bench.send(asked, "a")
     bench.run()
-    assert isinstance(bench.replies["a"][-1], Failed)
+    plain.speak("a", "heyou|heand", seed=1)
+    plain.run()
+    assert bench.codes == plain.codes and isinstance(bench.replies["a"][-1], Ended)
+    bench.send(Generate(stream="b", text="you", accepted=0.0, instructions="he", final=False), "b")
+    bench.run()
+    assert isinstance(refusal := bench.replies["b"][-1], Failed) and "How to speak" in refusal.message
+    bench = Bench(model=RUNNER)
+    bench.send(Generate(stream="a", text="hello|you", accepted=0.0, instructions="he", final=False), "a")
+    extend(bench, "a", "", final=True)
+    bench.run()
+    assert bench.codes == at_once("hello|you").codes, "who takes no such words does not care"
+
+
+class Impressionist(Runner):
+    """Says all in another voice: what a recording is on the average is added to each letter."""
+
+    def clone(self, clip: Clip) -> int:
+        return round(float(clip.samples.mean()) * 128)
+
+    def extend(self, prompt: Prompt | None, utterance: Utterance, final: bool) -> Prompt | None:
+        new = super().extend(prompt, utterance, final)
+        return new and replace(new, data=new.data + (utterance.imitation or 0))
+
+
+class Deferred(Inline):
+    """Does its jobs when it is told to."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Callable[[], None]] = []
+
+    def submit(self, job, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        future: Future = Future()
+        self.jobs.append(lambda: future.set_result(job(*args, **kwargs)))
+        return future
+
+
+def test_a_running_text_is_spoken_in_the_voice_of_the_recording() -> None:
+    """To its end, and also what comes before the voice is there."""
+
+    def spoken(voice: int, early: str, text: str) -> Bench:
+        imitations = Deferred()
+        bench = Bench(model=Impressionist())
+        bench.engine._prompts._imitations = Imitations(bench.worker.model, imitations)
+        reference = Reference(pcm=(torch.full((800,), voice) * 256).short().numpy().tobytes(), sample_rate=8000)
+        bench.send(Generate(stream="a", text=early, accepted=0.0, reference=reference, final=False), "a")
+        extend(bench, "a", text[: len(text) // 2])
+        bench.run()
+        assert not bench.codes, "nobody speaks before the voice is made"
+        for job in imitations.jobs:
+            job()
+        bench.run()
+        extend(bench, "a", text[len(text) // 2 :], final=True)
+        bench.run()
+        assert isinstance(bench.replies["a"][-1], Ended)
+        return bench
+
+    assert spoken(0, "hel", "lo there|you").codes == at_once("hello there|you").codes
+    other = spoken(1, "", "hello|you")
+    assert other.codes == at_once("ifmmp|zpv").codes, "each letter is the next one, in every piece"

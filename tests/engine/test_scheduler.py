@@ -13,9 +13,9 @@ from voxrtc.engine.costs import Costs, LinearCost
 from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView, fifo, offline, playout, two_phase
 
 COSTS = Costs(LinearCost((4e-3, 5e-4, 3e-5)), LinearCost((2e-3, 1e-4, 3e-4)), LinearCost((0.0, 0.0)))
-MACHINE = Machine(slots=6, pages=100, frame_rate=40, lookahead=15, min_chunk=4, first_chunk=8, chunk=8, prefill_tokens=64,
+MACHINE = Machine(slots=6, pages=100, frame_rate=40, min_chunk=4, first_chunk=8, chunk=8, long_chunk=16, prefill_tokens=64,
                   max_ahead=20, detokenizer_busy=False, costs=COSTS)  # fmt: skip
-VIEW = StreamView(id="a", arrived=0, admitted=True, pages=10, prefill_left=0, complete=False, pending=0, made=0, slack=None)
+VIEW = StreamView(id="a", arrived=0, admitted=True, pages=10, prefill_left=0, complete=False, pending=0, slack=None)
 SLOW = replace(MACHINE, costs=Costs(LinearCost((4e-3, 8e-3, 3e-5)), COSTS.codec, COSTS.depth))  # keeps pace with two streams
 all_policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
@@ -34,7 +34,7 @@ def snapshots(draw: st.DrawFn) -> list[StreamView]:
             prefill_left=draw(st.integers(0, 90)) if admitted and not pending else 0,
             complete=admitted and draw(st.booleans()),
             pending=pending,
-            made=pending + draw(st.integers(0, 5)),
+            ripe=max(0, pending - draw(st.integers(0, 15))),
             slack=draw(st.none() | st.floats(0, 60)),
             ahead=draw(st.floats(0, 60)),
             starved=admitted and draw(st.booleans()),
@@ -117,14 +117,14 @@ def test_who_waits_for_text_counts_at_the_door() -> None:
 
 @all_policies
 def test_the_end_is_flushed_even_without_frames(policy: Policy) -> None:
-    assert policy(0, [replace(VIEW, complete=True, made=40)], MACHINE).detokenize == (("a", 0),)
+    assert policy(0, [replace(VIEW, complete=True)], MACHINE).detokenize == (("a", 0),)
 
 
 @pytest.mark.parametrize("policy", [fifo, two_phase, playout])
 def test_a_stream_far_ahead_rests(policy: Policy) -> None:
-    assert policy(0, [replace(VIEW, slack=30.0, ahead=19.9, made=9)], MACHINE).decode == ("a",)
-    assert policy(0, [replace(VIEW, slack=30.0, ahead=20.0, made=9)], MACHINE).decode == ()
-    assert offline(0, [replace(VIEW, slack=30.0, ahead=20.0, made=9)], MACHINE).decode == ("a",)
+    assert policy(0, [replace(VIEW, slack=30.0, ahead=19.9)], MACHINE).decode == ("a",)
+    assert policy(0, [replace(VIEW, slack=30.0, ahead=20.0)], MACHINE).decode == ()
+    assert offline(0, [replace(VIEW, slack=30.0, ahead=20.0)], MACHINE).decode == ("a",)
 
 
 @all_policies
@@ -137,15 +137,15 @@ def test_the_first_in_the_queue_gets_in_at_last(policy: Policy) -> None:
 
 
 def test_fifo_goes_by_fixed_sizes() -> None:
-    assert fifo(0, [replace(VIEW, pending=22, made=22)], MACHINE).detokenize == ()
-    assert fifo(0, [replace(VIEW, pending=23, made=23)], MACHINE).detokenize == (("a", 23),)
-    assert fifo(0, [replace(VIEW, pending=7, made=40, slack=1.0)], MACHINE).detokenize == ()
-    assert fifo(0, [replace(VIEW, pending=8, made=40, slack=1.0)], MACHINE).detokenize == (("a", 8),)
+    assert fifo(0, [replace(VIEW, pending=22, ripe=7)], MACHINE).detokenize == ()
+    assert fifo(0, [replace(VIEW, pending=23, ripe=8)], MACHINE).detokenize == (("a", 23),)
+    assert fifo(0, [replace(VIEW, pending=7, ripe=7, slack=1.0)], MACHINE).detokenize == ()
+    assert fifo(0, [replace(VIEW, pending=8, ripe=8, slack=1.0)], MACHINE).detokenize == (("a", 8),)
 
 
 def test_two_phase_waits_for_somebody_urgent_and_fills_up() -> None:
-    calm = replace(VIEW, id="calm", pending=8, made=40, slack=5.0)
-    pressed = replace(VIEW, id="pressed", arrived=1, pending=8, made=40, slack=1.1)
+    calm = replace(VIEW, id="calm", pending=8, ripe=8, slack=5.0)
+    pressed = replace(VIEW, id="pressed", arrived=1, pending=8, ripe=8, slack=1.1)
     assert two_phase(9, [calm], MACHINE).detokenize == ()
     assert two_phase(9, [calm, pressed], MACHINE).detokenize == (("pressed", 8), ("calm", 8))
 
@@ -154,24 +154,46 @@ def test_two_phase_waits_for_somebody_urgent_and_fills_up() -> None:
 
 
 def test_an_idle_machine_starts_with_the_smallest_chunk() -> None:
-    assert playout(0.1, [replace(VIEW, pending=18, made=18)], MACHINE).detokenize == ()
-    assert playout(0.1, [replace(VIEW, pending=19, made=19)], MACHINE).detokenize == (("a", 19),)
+    assert playout(0.1, [replace(VIEW, pending=18, ripe=3)], MACHINE).detokenize == ()
+    assert playout(0.1, [replace(VIEW, pending=19, ripe=4)], MACHINE).detokenize == (("a", 19),)
 
 
 def test_who_waits_for_text_starts_with_a_word_or_two() -> None:
-    few, some = (replace(VIEW, starved=True, pending=fresh + 15, made=fresh + 15) for fresh in (8, 10))
+    few, some = (replace(VIEW, starved=True, pending=fresh + 15, ripe=fresh) for fresh in (8, 10))
     assert not playout(0.0, [few], MACHINE).detokenize
     assert playout(0.0, [some], MACHINE).detokenize == (("a", 25),)
     assert playout(0.0, [replace(few, starved=False)], MACHINE).detokenize == (("a", 23),)
 
 
+def test_a_first_block_goes_out_when_its_sound_lasts_until_the_next() -> None:
+    """Of a detokenizer that works block by block, with some frames of the voice's in the first, and holds sound back."""
+    blocks = replace(MACHINE, frame_rate=25, min_chunk=25, chunk=25, first_chunk=25)
+    for mute, starts in ((11, True), (20, True), (21, False), (25, False)):
+        first = replace(VIEW, pending=28, ripe=25, mute=mute)
+        assert bool(playout(0.1, [first], blocks).detokenize) is starts
+    for policy in (fifo, two_phase):
+        assert policy(0.1, [replace(VIEW, pending=28, ripe=25, mute=18)], blocks).detokenize
+        assert not policy(0.1, [replace(VIEW, pending=28, ripe=25, mute=25)], blocks).detokenize, "it would be of nothing"
+    later = replace(VIEW, pending=25, ripe=25, slack=0.5)
+    assert playout(9, [later], blocks).detokenize and not playout(9, [replace(later, ripe=0)], blocks).detokenize
+
+
+def test_who_has_plenty_waits_for_a_long_chunk() -> None:
+    """But for no longer one than the detokenizer has use for."""
+    rich = replace(VIEW, slack=19.0, pending=60)
+    for long in (16, 60):
+        machine = replace(MACHINE, long_chunk=long)
+        assert not playout(9, [replace(rich, ripe=long - 1)], machine).detokenize
+        assert playout(9, [replace(rich, ripe=long)], machine).detokenize
+
+
 def test_a_busy_machine_starts_with_more() -> None:
     """As much as lasts until the next chunk, by the costs at the present load."""
     busy = replace(MACHINE, slots=64)
-    company = [replace(VIEW, id=f"b{i}", slack=1.0, made=50, pending=1) for i in range(30)]
+    company = [replace(VIEW, id=f"b{i}", slack=1.0, pending=1, ripe=1) for i in range(30)]
 
     def start(pending: int) -> bool:
-        plan = playout(0.1, [replace(VIEW, pending=pending, made=pending), *company], busy)
+        plan = playout(0.1, [replace(VIEW, pending=pending, ripe=pending - 15), *company], busy)
         return ("a", pending) in plan.detokenize
 
     first = next(pending for pending in range(19, 60) if start(pending))
@@ -182,7 +204,7 @@ def test_a_busy_machine_starts_with_more() -> None:
 def test_more_slack_never_makes_a_stream_more_urgent(
     slack: float, more: float, pending: int, companions: list[StreamView]
 ) -> None:
-    one = replace(VIEW, id="x", arrived=3, pending=pending, made=pending + 1, slack=slack)
+    one = replace(VIEW, id="x", arrived=3, pending=pending, ripe=pending, slack=slack)
     plans = [playout(10, [replace(one, slack=s), *companions], replace(MACHINE, slots=64)) for s in (slack, slack + more)]
     chosen = [any(name == "x" for name, _ in plan.detokenize) for plan in plans]
     order = [[name for name, _ in plan.detokenize].index("x") if yes else 99 for plan, yes in zip(plans, chosen, strict=True)]
@@ -190,7 +212,7 @@ def test_more_slack_never_makes_a_stream_more_urgent(
 
 
 def test_least_slack_first() -> None:
-    streams = [replace(VIEW, id=name, slack=slack, pending=20, made=50) for name, slack in (("a", 0.9), ("b", 0.1), ("c", 0.5))]
+    streams = [replace(VIEW, id=name, slack=slack, pending=20, ripe=20) for name, slack in (("a", 0.9), ("b", 0.1), ("c", 0.5))]
     plan = playout(9, streams, MACHINE)
     assert [name for name, _ in plan.detokenize] == ["b", "c", "a"] and plan.decode == ("b", "c", "a")
 
@@ -198,14 +220,14 @@ def test_least_slack_first() -> None:
 def test_chunks_do_not_shrink_below_what_can_be_sustained() -> None:
     """When the detokenizer is the bottleneck, small chunks for all would make everyone later."""
     costly = replace(MACHINE, costs=Costs(COSTS.step, LinearCost((4e-2, 1e-2, 1e-4)), COSTS.depth))
-    late = [replace(VIEW, id=f"l{i}", slack=0.0, made=50, pending=4) for i in range(6)]
+    late = [replace(VIEW, id=f"l{i}", slack=0.0, pending=4, ripe=4) for i in range(6)]
     assert playout(9, late, costly).detokenize == ()
-    assert playout(9, [replace(view, pending=8) for view in late], costly).detokenize
+    assert playout(9, [replace(view, pending=8, ripe=8) for view in late], costly).detokenize
     assert playout(9, late, MACHINE).detokenize, "there it is no bottleneck"
 
 
 def test_who_cannot_be_served_in_time_waits_at_the_door() -> None:
-    playing = [replace(VIEW, id=f"p{i}", slack=1.0, made=50) for i in range(2)]
+    playing = [replace(VIEW, id=f"p{i}", slack=1.0) for i in range(2)]
     new = replace(VIEW, id="new", arrived=9, admitted=False)
     assert playout(9, [new], SLOW).admit == ("new",)
     assert playout(9, [playing[0], new], SLOW).admit == ("new",)

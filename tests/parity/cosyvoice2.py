@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 from safetensors.torch import save_file
@@ -16,6 +17,7 @@ from tests.parity.flow import filled
 from tests.parity.saving import write_json
 from tests.tiny import fill, manifest
 
+from cosyvoice.cli import frontend  # isort: skip
 from cosyvoice.llm.llm import Qwen2Encoder, Qwen2LM  # isort: skip
 from cosyvoice.tokenizer.tokenizer import get_qwen_tokenizer  # isort: skip
 
@@ -29,12 +31,13 @@ CONFIG = dict(
     rms_norm_eps=1e-6, tie_word_embeddings=True, max_position_embeddings=32_768,
     rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
 )  # fmt: skip
+SAID, TOLD, WRITTEN = "The train to the coast.", "Speak slowly.", "It leaves at ten."
 SPOKEN, STEPS = 20, 40  # codes before, and codes that follow
 
 
 @torch.inference_mode()
 def record(golden: Path) -> None:
-    """Token ids of TEXTS, scores over a prompt, and the STEPS likeliest codes that follow it one by one."""
+    """Token ids of TEXTS, prompts of the modes, scores over a prompt, and the STEPS likeliest codes that follow one by one."""
     keep = golden / "cosyvoice2"
     blank = keep / "CosyVoice-BlankEN"
     blank.mkdir(parents=True, exist_ok=True)
@@ -44,6 +47,7 @@ def record(golden: Path) -> None:
     write_vocabulary(blank)
     tokenizer = get_qwen_tokenizer(str(blank), skip_special_tokens=True)
     write_json(keep / "texts.json", [{"text": text, "ids": tokenizer.encode(text)} for text in TEXTS])
+    write_json(keep / "modes.json", modes(model, tokenizer))
     save_file(speech(model), keep / "golden.safetensors")
     listening.export(keep)
 
@@ -79,6 +83,46 @@ def speech(model: Qwen2LM) -> dict[str, torch.Tensor]:
     for _ in range(STEPS):
         codes = torch.cat((codes, scores(model, marks, texts, codes)[-1, :CODES].argmax()[None]))
     return {"scores": scores(model, marks, texts, codes)[:, ::29].contiguous(), "said": codes[SPOKEN:].clone()}
+
+
+def modes(model: Qwen2LM, tokenizer: object) -> dict[str, dict]:
+    """What the language model is given for WRITTEN in each mode, as rows of one table: text, codes, marks. And for how long.
+
+    The recording is SPOKEN codes in which SAID is said.
+    """
+    front = frontend.CosyVoiceFrontEnd.__new__(frontend.CosyVoiceFrontEnd)
+    front.tokenizer, front.device, front.allowed_special = tokenizer, torch.device("cpu"), "all"
+    codes = torch.arange(SPOKEN)[None] * 331 % CODES
+    front._extract_speech_token = lambda speech: (codes, torch.tensor([SPOKEN]))
+    front._extract_speech_feat = lambda speech: (torch.zeros(1, 2 * SPOKEN, 80), torch.tensor([2 * SPOKEN]))
+    front._extract_spk_embedding = lambda speech: torch.zeros(1, 192)
+    frontend.torchaudio.transforms = SimpleNamespace(Resample=lambda **rates: lambda speech: speech)
+    recording = torch.zeros(1, 16_000), 24_000, ""
+    asked = {
+        "zero-shot": front.frontend_zero_shot(WRITTEN, SAID, *recording),
+        "cross-lingual": front.frontend_cross_lingual(WRITTEN, *recording),
+        "instruct": front.frontend_instruct2(WRITTEN, TOLD, *recording),
+    }
+    return {mode: given(model, inputs) for mode, inputs in asked.items()}
+
+
+def given(model: Qwen2LM, inputs: dict[str, torch.Tensor]) -> dict:
+    """Of one mode: the rows before the first code, and of how many codes speech is at least and at most."""
+    seen: list = []
+    none, zero = torch.zeros(1, 0, dtype=torch.long), torch.tensor([0])
+    wanted = {
+        "text": inputs["text"], "text_len": inputs["text_len"],
+        "prompt_text": inputs.get("prompt_text", none), "prompt_text_len": inputs.get("prompt_text_len", zero),
+        "prompt_speech_token": inputs.get("llm_prompt_speech_token", none),
+        "prompt_speech_token_len": inputs.get("llm_prompt_speech_token_len", zero), "embedding": inputs["llm_embedding"],
+    }  # fmt: skip
+    model.inference_wrapper = lambda lm_input, sampling, least, most, uuid: seen.extend((lm_input[0], least, most)) or ()
+    list(model.inference(**wanted))
+    del model.inference_wrapper
+    table = torch.cat((model.llm.model.model.embed_tokens.weight, model.speech_embedding.weight, model.llm_embedding.weight))
+    same = (seen[0][:, None] == table).all(2)
+    assert (same.sum(1) == 1).all()
+    return {"rows": same.int().argmax(1).tolist(), "least": seen[1], "most": seen[2]}
 
 
 def scores(model: Qwen2LM, marks: torch.Tensor, texts: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:

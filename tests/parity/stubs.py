@@ -37,3 +37,4 @@ stub("stepaudio2", folder("stepaudio2"))
 stub("whisper")
 stub("whisper.tokenizer").Tokenizer = object  # type: ignore[attr-defined]
 stub("tiktoken")
+stub("inflect")

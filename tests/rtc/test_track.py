@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from concurrent.futures import Executor
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from aiortc.mediastreams import MediaStreamError
 
 from tests.rtc.sounds import STEP, audible, decode, peak_hertz, tone
 from tests.rtc.test_playout import Told
-from voxrtc.rtc.opus import ALIVE, NOTHING, SETTLED, SILENCE
+from voxrtc.rtc.opus import ALIVE, CHEAPEST, COMPLEXITY, NOTHING, SETTLED, SILENCE, OpusEncoder
 from voxrtc.rtc.playout import AHEAD, CAPACITY, LEAD, Clock
+from voxrtc.rtc.quality import CLEAN, Quality
 from voxrtc.rtc.sound import FRAME, RATE
 from voxrtc.rtc.track import EARLY, PlayoutTrack
 
@@ -306,3 +308,26 @@ async def test_encoding_does_not_use_the_shared_executor() -> None:
     await heard.pull(15)
     assert len(audible(heard.sound)) > 0.1 * RATE
     asyncio.get_running_loop()._default_executor = None  # type: ignore[attr-defined]
+
+
+async def test_who_begins_when_many_speak_is_encoded_cheaply_and_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxrtc.rtc.track.MANY", 2)
+    monkeypatch.setattr("voxrtc.rtc.track._TRACKS", WeakSet())  # without those that other tests left speaking
+    complexities: list[int] = []
+
+    class Noted(OpusEncoder):
+        def __init__(self, run: int, quality: Quality = CLEAN, complexity: int = COMPLEXITY) -> None:
+            super().__init__(run, quality, complexity)
+            if run:
+                complexities.append(complexity)
+
+    monkeypatch.setattr("voxrtc.rtc.track.OpusEncoder", Noted)
+    crowd = [Heard() for _ in range(3)]
+    for heard in crowd:
+        await heard.say(0.3)
+    assert complexities == [COMPLEXITY, COMPLEXITY, CHEAPEST]
+    for heard in crowd:
+        await heard.pull(25)
+        assert peak_hertz(heard.sound[: RATE // 4]) == pytest.approx(440, abs=5)
+    await crowd[0].say(0.3, stream="b")
+    assert complexities[3:] == [COMPLEXITY], "the others are silent again"

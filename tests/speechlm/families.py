@@ -65,14 +65,14 @@ def write_stepaudio2(folder: Path) -> Path:
 def tiny_stepaudio2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> StepAudio2:
     """From a folder that `write_stepaudio2` wrote."""
     model = StepAudio2.load(folder, device, dtype)
-    quick(model.detokenizer.flow.flow)
+    quick(model.detokenizer.flow)
     return model
 
 
 def brief_stepaudio2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
-    """The tiny one, which finds no end, of sixteen frames at most."""
+    """The tiny one, which finds no end, of twelve frames at most."""
     model = tiny_stepaudio2(write_stepaudio2(folder), device, dtype)
-    limit(model, 16)
+    limit(model, 12)
     return model
 
 

@@ -16,9 +16,13 @@ from tests.engine.toy import Bench
 from tests.speechlm.families import tiny_cosyvoice2
 from tests.tiny import GOLDEN, noise, write
 from voxrtc.engine.sampling import SamplingTable
+from voxrtc.engine.scheduler import POLICIES
 from voxrtc.messages.engine import Chunk, Ended, Sampling
+from voxrtc.settings import ROOT
+from voxrtc.speechlm import registry, voices
 from voxrtc.speechlm.base import Clip, InvalidRequest, Utterance
 from voxrtc.speechlm.codecs.features import kaldi_fbank, vocoder_mel, whisper_mel
+from voxrtc.speechlm.codecs.token_flow import FlowState
 from voxrtc.speechlm.cosyvoice2.model import FRAMES, HEARD_CODES, HEARD_TEXT, PROMPT, CosyVoice2
 from voxrtc.speechlm.cosyvoice2.prompt import Voice, rows_of
 from voxrtc.speechlm.cosyvoice2.sampling import choose
@@ -137,6 +141,30 @@ def test_three_modes(cosy: CosyVoice2, voice: Voice) -> None:
         cosy.preprocess(Utterance(TEXT, instructions="very slowly " * HEARD_TEXT))
 
 
+@pytest.mark.parametrize("mode", ["zero-shot", "cross-lingual", "instruct"])
+def test_each_mode_is_asked_as_the_oracle_does(cosy: CosyVoice2, voice: Voice, mode: str) -> None:
+    golden = json.loads((RECORD / "modes.json").read_text())[mode]
+    said = tuple(cosy.writer.ids("The train to the coast."))
+    heard = replace(voice, text=() if mode == "cross-lingual" else said, codes=tuple(i * 331 % 6561 for i in range(SPOKEN)))
+    told = "Speak slowly." if mode == "instruct" else ""
+    prompt = cosy.preprocess(Utterance("It leaves at ten.", imitation=heard, instructions=told))
+    assert prompt.data.rows.tolist() == golden["rows"]
+    assert (prompt.data.least, prompt.max_frames) == (golden["least"], min(FRAMES, golden["most"]))
+
+
+def test_without_a_recording_it_speaks_in_the_voice_that_comes_along(folder: Path, tmp_path: Path) -> None:
+    """As a newcomer loads it: by its card."""
+    shutil.copytree(folder, tmp_path / "cosyvoice2")
+    shutil.copy(ROOT / "models" / "cosyvoice2.yaml", tmp_path)
+    _, model = registry.load(tmp_path, "cosyvoice2")
+    assert isinstance(model, CosyVoice2)
+    voice, lark = model.default, voices.lark(24_000)
+    assert 4 <= len(lark.samples) / 24_000 <= 5 and lark.samples.square().mean() > 1e-3
+    assert len(voice.codes) == 25 * len(lark.samples) // 24_000 and voice.text == tuple(model.writer.ids(lark.text))
+    rows = model.preprocess(Utterance(TEXT)).data.rows.tolist()
+    assert rows == rows_of(model.network.rows, model.writer.ids(TEXT), voice, []).tolist() and len(rows) > len(voice.codes)
+
+
 def test_speech_is_as_long_as_its_text_allows(cosy: CosyVoice2) -> None:
     """At least two codes a token, at most twenty: even where the end is likelier than all else, or impossible."""
     count = len(cosy.writer.ids("Yes."))
@@ -154,6 +182,32 @@ def test_speech_is_as_long_as_its_text_allows(cosy: CosyVoice2) -> None:
             assert isinstance(bench.replies["a"][-1], Ended)
     finally:
         head.bias = bias
+
+
+@pytest.mark.parametrize("policy", ["playout", "fifo"])
+def test_its_first_sound_comes_with_the_first_block(cosy: CosyVoice2, voice: Voice, policy: str) -> None:
+    """A block is whole with 25 codes and 3 more, fewer by those of its voice's; of its sound 0.44 s come with the next one.
+
+    Where too little is left to last until then, it waits for that. A call is of whole blocks, to which it adds nothing.
+    """
+    assert len(voice.codes) % 25 == 7
+    for imitation, first, sounding in ((None, 28, 29), (voice, 21, 15), (replace(voice, sound=short(cosy, voice, 20)), 33, 39)):
+        prompt = cosy.preprocess(Utterance(TEXT, imitation=imitation))
+        bench = Bench(model=cosy, policy=POLICIES[policy])  # type: ignore[index]
+        bench.worker.model.preprocess = lambda utterance, prompt=prompt: prompt  # type: ignore[method-assign]
+        try:
+            bench.speak("a", TEXT, seed=1)
+            while not any(isinstance(reply, Chunk) for reply in bench.replies["a"]):
+                assert bench.step()
+        finally:
+            del bench.worker.model.preprocess
+        assert first <= len(bench.codes["a"]) <= first + 2, "and two steps until it is told"
+        assert len(bench.replies["a"][0].pcm) == 2 * 480 * sounding
+
+
+def short(cosy: CosyVoice2, voice: Voice, tokens: int) -> FlowState:
+    """The same voice for the flow, of a recording that is cut."""
+    return cosy.detokenizer.flow.prime(voice.sound.prompt.last(tokens))
 
 
 def test_a_stream_sounds_like_its_own_voice(cosy: CosyVoice2, voice: Voice) -> None:

@@ -14,9 +14,9 @@ from torch import Tensor
 from tests.engine.test_running import begin, extend, sound
 from tests.engine.toy import Bench
 from tests.speechlm.families import tiny_cosyvoice2
-from tests.tiny import write
-from voxrtc.messages.engine import Chunk, Ended, Failed
-from voxrtc.speechlm.base import Utterance
+from tests.tiny import noise, write
+from voxrtc.messages.engine import Chunk, Ended, Failed, Generate, Reference, Sampling
+from voxrtc.speechlm.base import Clip, Utterance
 from voxrtc.speechlm.cosyvoice2.model import CosyVoice2
 from voxrtc.speechlm.cosyvoice2.running import CODES, MOST, TEXT, TURN, Script, read
 from voxrtc.speechlm.cosyvoice2.text import Writer
@@ -28,6 +28,9 @@ WORDS = [
     "at",
     "10:30",
     "p.m.",
+    "$5",
+    "Dr.",
+    "3只猫，",
     "[laughter]",
     "<strong>so</strong>",
     "Why?",
@@ -156,6 +159,28 @@ def test_what_waits_for_text_holds_up_nobody(cosy: CosyVoice2) -> None:
     extend(bench, "waits", "ten.", final=True)
     bench.run()
     assert isinstance(bench.replies["waits"][-1], Ended) and len(bench.codes["waits"]) > made
+
+
+def test_its_speech_is_in_the_voice_of_the_recording(cosy: CosyVoice2) -> None:
+    """Also a piece that is too short for turns, and every one after the first."""
+    voice = cosy.clone(Clip(0.3 * noise(30_000), ""))
+    for text in (SENTENCE, "Yes."):
+        prompt = cosy.extend(None, Utterance(text, imitation=voice), final=True)
+        assert prompt and prompt.data.voice.sound is voice.sound
+    pcm = (0.3 * noise(30_000) * 32767).short().numpy().tobytes()
+    made = []
+    for reference in (None, Reference(pcm=pcm, sample_rate=24_000)):
+        bench = Bench(model=cosy)
+        asked = Generate(stream="a", text="Yes", accepted=0.0, sampling=Sampling(seed=1), reference=reference, final=False)
+        bench.send(asked, "a")
+        extend(bench, "a", ". " + SENTENCE, final=True)
+        bench.run()
+        assert isinstance(bench.replies["a"][-1], Ended)
+        made.append(bench)
+    nobody, imitated = (np.frombuffer(sound(bench, "a"), "<i2").astype(int) for bench in made)
+    assert made[0].codes == made[1].codes, "the flow alone has the voice"
+    tail = -960 * 10
+    assert np.abs(nobody[tail:] - imitated[tail:]).max() > 100
 
 
 def test_few_words_are_heard_at_once_and_none_refused(cosy: CosyVoice2) -> None:

@@ -32,11 +32,13 @@ def assert_same(streamed: list[Tensor], expected: Tensor) -> None:
 def test_any_chunking_equals_one_call(voice: Voice, chunks: list[int], seed: int) -> None:
     detokenizer = voice.detokenizer
     codes, state, streamed, given_frames = voice.utterance(sum(chunks)), detokenizer.new_state(seed), [], 0
-    rate = detokenizer.samples_per_group / detokenizer.group
+    rate, before = detokenizer.samples_per_group / detokenizer.group, detokenizer.before(state)
     for i, part in enumerate(codes.split(chunks)):
         given_frames += len(part)
         streamed += detokenizer.decode([part], [state], [i + 1 == len(chunks)])
         assert sum(map(len, streamed)) >= math.floor((given_frames - detokenizer.lookahead) * rate), "lookahead is declared"
+        worked = detokenizer.ripe(before + given_frames) - before
+        assert sum(map(len, streamed)) >= math.floor((worked - detokenizer.lag) * rate), "the engine counts on it"
     assert sum(map(len, streamed)) == detokenizer.samples_per_group * (len(codes) // detokenizer.group)
     assert_same(streamed, voice.whole(codes, seed))
 

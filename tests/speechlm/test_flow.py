@@ -104,7 +104,10 @@ def test_a_primed_voice_is_shared_and_stays_as_it_is(flow: TokenFlow) -> None:
     first, again = (streamed(flow, primed.copy(), tokens, [30, 40]) for _ in range(2))
     assert torch.equal(first, again)
     expected = flow([tokens], [flow.begin(prompt, SeededNoise(0, 80))], [True])[0]
-    torch.testing.assert_close(first, expected, atol=2e-5, rtol=0)
+    assert 0 < (first - expected).norm() <= 1e-3 * expected.norm(), "it is kept in 16 bits"
+    whole = flow.begin(prompt, SeededNoise(0, 80))
+    flow([tokens[:0]], [whole], [False])
+    assert primed.solver.bytes < 0.55 * whole.solver.bytes
     shared = {part.rows.data_ptr() for part in primed.solver.past}
     other = primed.copy()
     flow([tokens], [other], [False])

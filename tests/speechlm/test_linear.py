@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from copy import deepcopy
 
 import pytest
@@ -34,6 +35,11 @@ def test_a_row_is_the_same_to_the_bit_in_any_company(rows: int, row: int) -> Non
     assert torch.equal(PACKED(x[:rows])[row], PACKED(x[row : row + 1])[0])
 
 
+def test_rows_may_lie_in_a_batch() -> None:
+    x = torch.randn(3, 7, 24)
+    assert torch.equal(PACKED(x), PACKED(x.flatten(0, 1)).view(3, 7, 40))
+
+
 @pytest.mark.parametrize("width", [1024, 1280, 2048, 8192])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_row_of_a_wide_layer_is_so_too(width: int, dtype: torch.dtype) -> None:
@@ -62,3 +68,18 @@ def test_packing_reaches_every_layer_and_leaves_other_modules_alone() -> None:
     pack(module, 8)
     assert isinstance(module["a"], PackedLinear) and isinstance(inner[0], PackedLinear) and isinstance(inner[1], nn.LayerNorm)
     assert torch.allclose(module["a"](module["b"](x)), before, atol=1e-5)
+
+
+def test_a_big_model_is_never_in_memory_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a block is packed, those before it are gone."""
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)) for _ in range(3)))
+    plain = [weakref.ref(part) for part in model.modules() if type(part) is nn.Linear]
+    there, packed = [], PackedLinear.__init__
+
+    def counting(self: PackedLinear, linear: nn.Linear) -> None:
+        there.append(sum(part() is not None for part in plain))
+        packed(self, linear)
+
+    monkeypatch.setattr(PackedLinear, "__init__", counting)
+    pack(model, 8)
+    assert there == [6, 6, 4, 4, 2, 2]

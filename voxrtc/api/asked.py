@@ -24,14 +24,16 @@ class InputAudio(BaseModel):
     format: str = ""
 
 
-async def read_input(audio: InputAudio, stream: str) -> Hear:
-    """What is said in it, to be heard under a stream's id. Raises `ApiError` 400, as for any recording."""
-    try:
-        recording = await asyncio.to_thread(read_recording, audio.data)
-    except ApiError as wrong:
-        message = wrong.detail.replace("ref_audio", "input_audio")
-        raise ApiError(wrong.status_code, wrong.code, message, "input_audio") from None
-    return Hear(hearing=stream, pcm=recording.pcm, sample_rate=recording.sample_rate, first=True, final=True)
+async def read_input(engines: Fleet, model: str, audio: InputAudio | None, stream: str) -> Hear | None:
+    """What is said in it, to be heard for a stream; None where nothing is, or nobody is there to hear it, which the stream
+    will tell. Raises `ApiError` 400: as for any recording, and where the model cannot hear."""
+    if audio is None or not any(info.name == model or not model for info in engines.known):
+        return None
+    if not engines.hears(model):
+        message = "`input_audio`: This model reads text out and cannot hear. Please choose a speech-to-speech model."
+        raise ApiError(400, "cannot_hear", message, "input_audio")
+    recording = await asyncio.to_thread(read_recording, audio.data, "", "input_audio")
+    return Hear(hearing=f"{stream}/input", pcm=recording.pcm, sample_rate=recording.sample_rate, first=True, final=True)
 
 
 def conversation(instructions: str, sound: Hear | None, text: str) -> tuple[ConversationTurn, ...]:

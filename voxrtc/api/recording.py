@@ -65,14 +65,15 @@ class Recording:
     measured: Measured
 
 
-def read_recording(text: str, said: str = "") -> Reference:
-    """A sound file in base64, or a `data:` URL of one, with what is `said` in it. Takes a while. Raises `ApiError` 400."""
+def read_recording(text: str, said: str = "", field: str = "ref_audio") -> Reference:
+    """A sound file in base64, or a `data:` URL of one, with what is `said` in it; a request has it in `field`. Takes a while.
+    Raises `ApiError` 400."""
     try:
         if text[:5].lower() in ("http:", "https"):
             raise Unfit("Addresses are not fetched. Please send the file itself, in base64.")
         return read_sound(_bytes(_DATA_URL.sub("", text, count=1) if text.startswith("data:") else text), said).reference
     except Unfit as wrong:
-        raise unfit(wrong, "ref_audio") from None
+        raise unfit(wrong, field) from None
 
 
 def read_sound(file: bytes, said: str = "") -> Recording:

@@ -41,7 +41,7 @@ _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder"
 
 
 class SpeechRequest(BaseModel):
-    """OpenAI's fields. No model named: the default one. `instructions` are taken and have no effect yet.
+    """OpenAI's fields. No model named: the default one. `instructions` say how to speak; models that take none ignore them.
 
     Two more, as vLLM-Omni names them: `ref_audio` is a recording of the voice to speak with, a sound file in base64 or as a
     `data:` URL, and `ref_text` what is said in it.
@@ -94,10 +94,7 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
         elif is_recorded(request.voice):
             reference = recorded(request.voice)
         stream, hears = f"http_{uuid.uuid4().hex}", engines.hears(request.model)
-        if request.input_audio and not hears and engines.known:
-            message = "`input_audio`: This model reads text out and cannot hear. Please choose a speech-to-speech model."
-            raise errors.ApiError(400, "cannot_hear", message, "input_audio")
-        said = await read_input(request.input_audio, stream) if request.input_audio else None
+        said = await read_input(engines, request.model, request.input_audio, stream)
         generate = Generate(
             stream=stream,
             text=request.input,
@@ -105,6 +102,7 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
             model=request.model,
             voice=request.voice,
             reference=reference,
+            instructions=request.instructions,
             conversation=conversation(request.instructions, said, request.input) if hears else (),
         )
         logs.about(stream=generate.stream)

@@ -20,6 +20,7 @@ COMMANDS = [
     "scale",
     "simulate",
     "soak",
+    "sound",
     "turns",
 ]
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
@@ -22,16 +24,20 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from voxrtc.bench import random_models
-from voxrtc.bench.random_models import CSMS, ORPHEUSES, POCKETS
+from voxrtc.bench.random_models import COSYVOICES, CSMS, ORPHEUSES, POCKETS, STEP_SHARE, STEPS
 from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
 from voxrtc.messages.engine import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import SpeechLM, Utterance
+from voxrtc.speechlm.base import Detokenizer, SpeechLM, Utterance
+from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
+from voxrtc.speechlm.cosyvoice2.model import HEARD_CODES, CosyVoice2
 from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.text import MAX_TOKENS
 
 TEXT = "The train to the coast leaves at ten, and it is never late, so we had better be there in time."
+HEARD = (2, 10)  # seconds
+CALLS_WITHIN = 10.0  # seconds for one round's calls of a slow detokenizer
 PACKAGE = Path(__file__).parent / "baselines" / "pocket_package.py"
 
 
@@ -43,9 +49,11 @@ class Costs:
     streams: int
     frame_rate: float
     chunk: int = 1
+    share: int = 1  # one in so many of the model's layers is run; in `step` the others are counted as if they were, too
     step: list[float] = field(default_factory=list)
     choosing: list[float] = field(default_factory=list)  # of a step, choosing a frame's codes
     codec: list[float] = field(default_factory=list)
+    parts: dict[str, list[float]] = field(default_factory=dict)  # of a codec call, where it has parts
 
     @property
     def real_time(self) -> float:
@@ -73,6 +81,8 @@ HEAD = ROW.format("model", "n", "step, ms (p10 to p90)", "of codes", "codec call
 
 def _spread(seconds: list[float]) -> str:
     """Median, tenth and ninetieth percentile, in milliseconds."""
+    if len(seconds) < 3:
+        return f"{1e3 * median(seconds):.2f} ({len(seconds)} of them)"
     tenths = quantiles(seconds, n=10)
     return f"{1e3 * median(seconds):.2f} ({1e3 * tenths[0]:.2f} to {1e3 * tenths[-1]:.2f})"
 
@@ -80,11 +90,11 @@ def _spread(seconds: list[float]) -> str:
 class Ours:
     """Streams of a model in the engine's worker, without the engine."""
 
-    def __init__(self, name: str, model: SpeechLM, streams: int) -> None:
-        self.costs = Costs(name, streams, model.frame_rate, model.detokenizer.min_chunk)
+    def __init__(self, name: str, model: SpeechLM, streams: int, share: int = 1) -> None:
+        self.costs = Costs(name, streams, model.frame_rate, model.detokenizer.min_chunk, share)
         pages = streams * -(-model.cache.positions // PAGE_SIZE)  # for all at their longest
-        self.worker, self.states = Worker(model, streams, pages), [model.detokenizer.new_state(i) for i in range(streams)]
         prompt = model.preprocess(Utterance(model.split(TEXT)[0]))
+        self.worker, self.states = Worker(model, streams, pages), [model.sound(prompt, i) for i in range(streams)]
         for slot in range(streams):
             self.worker.admit(slot, prompt, Sampling(), seed=slot, step=0)
         self.position = prompt.length
@@ -92,7 +102,8 @@ class Ours:
 
     def _step(self, tasks: list[Task]) -> list[Tensor]:
         step = self.worker.launch(tasks)
-        self.costs.choosing.append(step.seconds[1])
+        self.forward, choosing = step.seconds
+        self.costs.choosing.append(choosing)
         return [result[0] for result in step.results() if isinstance(result, tuple)]
 
     def step(self) -> None:
@@ -104,11 +115,18 @@ class Ours:
     def decode(self) -> None:
         """One call of the detokenizer."""
         frames = [frame.expand(self.costs.chunk, -1) for frame in self.frames]
-        self.worker.detokenize([Chunk(*part, False) for part in zip(frames, self.states, strict=True)])
+        with _timed(self.worker.model.detokenizer, self.costs.parts):
+            self.worker.detokenize([Chunk(*part, False) for part in zip(frames, self.states, strict=True)])
 
     def measure(self, count: int) -> None:
-        self.costs.step += [_seconds(self.step) for _ in range(count)]
-        self.costs.codec += [_seconds(self.decode) for _ in range(count)]
+        for _ in range(count):
+            seconds = _seconds(self.step)
+            self.costs.step.append(seconds + (self.costs.share - 1) * self.forward)
+        began = time.perf_counter()
+        for _ in range(count):
+            self.costs.codec.append(_seconds(self.decode))
+            if time.perf_counter() - began > CALLS_WITHIN:
+                break
 
 
 class Package:
@@ -136,6 +154,22 @@ class Package:
         self.process.wait()
 
 
+@contextmanager
+def _timed(detokenizer: Detokenizer, seconds: dict[str, list[float]]) -> Iterator[None]:
+    """Meanwhile, note what each call of a detokenizer's two networks takes, where it has two."""
+    if not isinstance(detokenizer, FlowDetokenizer):
+        yield
+        return
+    hooks, began = [], [0.0]
+    for name, network in (("flow", detokenizer.flow), ("HiFT", detokenizer.hift)):
+        noted = seconds.setdefault(name, [])
+        hooks.append(network.register_forward_pre_hook(lambda *_: began.__setitem__(0, time.perf_counter())))
+        hooks.append(network.register_forward_hook(lambda *_, noted=noted: noted.append(time.perf_counter() - began[0])))
+    yield
+    for hook in hooks:
+        hook.remove()
+
+
 def _seconds(work: Callable[[], None]) -> float:
     began = time.perf_counter()
     work()
@@ -147,8 +181,12 @@ def _model(name: str, folder: Path) -> SpeechLM:
         return random_models.pocket(name, folder)
     if name in CSMS:
         return random_models.csm(CSMS[name])
+    if name in COSYVOICES:
+        return random_models.cosyvoice2(COSYVOICES[name])
     if name in ORPHEUSES:
         return random_models.orpheus(ORPHEUSES[name])
+    if name in STEPS:
+        return random_models.stepaudio2(STEPS[name])
     return registry.load(ROOT / "models", name)[1]
 
 
@@ -176,21 +214,36 @@ def _run(name: str, streams: list[int], rounds: int, python: str | None) -> None
         folder = Path(temporary)
         package = Package(python, folder, POCKETS[name]) if python and name in POCKETS else None
         model = _model(name, folder)
-        ours = [Ours(name, model, n) for n in streams]
+        if isinstance(model, CosyVoice2):
+            print(
+                f"  a voice: {model.size(model.default) / 1e9:.2f} GB for {HEARD_CODES / model.frame_rate:.0f} s of a recording"
+            )
+        ours = [Ours(name, model, n, STEP_SHARE if name in STEPS else 1) for n in streams]
         runs = [package, *ours] if package else ours
         _measure(runs, rounds)
         for run in runs:
             print(run.costs.row(package.costs if package else None), flush=True)
+            if run.costs.parts:
+                print("  of a call, ms:", ", ".join(f"{part} {_spread(each)}" for part, each in run.costs.parts.items()))
+        print(f"  most memory so far: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
+        if model.hears:
+            print("seconds to hear: " + ", ".join(f"{_hearing(model, n):.2f} for {n} s" for n in HEARD))
         if package and isinstance(model, Pocket):
             print("furthest from the package:", _check(model, folder))
             package.close()
+
+
+def _hearing(model: SpeechLM, seconds: int) -> float:
+    """What it takes to hear so many seconds of sound that has just ended, none of them ahead."""
+    sound = 0.1 * torch.randn(seconds * model.hearing_rate)
+    return min(_seconds(lambda: model.hear(model.listen(), sound, True)) for _ in range(2))
 
 
 def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
     """All in turn, so that what else the machine does meets all alike."""
     for run in runs:
         run.measure(3)  # the first ones are slow
-        for seconds in (run.costs.step, run.costs.choosing, run.costs.codec):
+        for seconds in (run.costs.step, run.costs.choosing, run.costs.codec, *run.costs.parts.values()):
             seconds.clear()
     for _ in range(rounds):
         for run in runs:
@@ -199,7 +252,12 @@ def _measure(runs: Sequence[Ours | Package], rounds: int) -> None:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m voxrtc.bench models", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", nargs="+", default=["lark", *POCKETS], choices=["lark", *POCKETS, *CSMS, *ORPHEUSES])
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=["lark", *POCKETS],
+        choices=["lark", *POCKETS, *COSYVOICES, *CSMS, *ORPHEUSES, *STEPS],
+    )
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 4, 8], help="at a time")
     parser.add_argument("--rounds", type=int, default=5, help="of 20 steps and calls")
     parser.add_argument("--package", metavar="PYTHON", help="an interpreter that can import pocket_tts")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import torch
 from safetensors.torch import save_file
@@ -12,14 +14,28 @@ from tokenizers.pre_tokenizers import Whitespace
 from torch import Tensor, nn
 
 from voxrtc.speechlm.base import HOST
+from voxrtc.speechlm.causal_lm import CausalLM
+from voxrtc.speechlm.codecs.dit import DiTConfig
+from voxrtc.speechlm.codecs.dit_flow import DiTFlow
+from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
+from voxrtc.speechlm.codecs.hift import HiftConfig
+from voxrtc.speechlm.codecs.hift_stream import HiftVocoder
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.codecs.snac import Snac, SnacConfig
+from voxrtc.speechlm.codecs.token_flow import FlowConfig, FlowPrompt, TokenFlow
+from voxrtc.speechlm.codecs.voice_reader import VoiceReader
+from voxrtc.speechlm.cosyvoice2.model import FRAMES, HEARD_CODES, PROMPT, CosyVoice2
+from voxrtc.speechlm.cosyvoice2.network import MOST_ROWS, Rows
+from voxrtc.speechlm.cosyvoice2.network import Network as CosyNetwork
+from voxrtc.speechlm.cosyvoice2.prompt import Voice
+from voxrtc.speechlm.cosyvoice2.text import Writer as CosyWriter
 from voxrtc.speechlm.csm.config import csm_config
 from voxrtc.speechlm.csm.model import Csm
 from voxrtc.speechlm.csm.network import Network as CsmNetwork
 from voxrtc.speechlm.csm.prompt import BEGIN, END
 from voxrtc.speechlm.csm.prompt import Writer as CsmWriter
 from voxrtc.speechlm.layers.decoder import DecoderConfig
+from voxrtc.speechlm.layers.linear import pack_all
 from voxrtc.speechlm.orpheus import POSITIONS, SPOKEN, Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.orpheus import Network as OrpheusNetwork
 from voxrtc.speechlm.pocket.config import PocketConfig
@@ -27,6 +43,12 @@ from voxrtc.speechlm.pocket.model import Pocket
 from voxrtc.speechlm.pocket.released import released
 from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer
 from voxrtc.speechlm.pocket.voice import LAYER
+from voxrtc.speechlm.stepaudio2 import model as step
+from voxrtc.speechlm.stepaudio2.detokenizer import StepDetokenizer
+from voxrtc.speechlm.stepaudio2.ear import Ear, EarConfig
+from voxrtc.speechlm.stepaudio2.text import CODES, NAMES, Marks
+from voxrtc.speechlm.stepaudio2.text import Writer as StepWriter
+from voxrtc.speechlm.stepaudio2.voice import Voices
 
 VOICE = 126  # positions: ten seconds
 POCKETS = {
@@ -40,10 +62,31 @@ CSM_1B = {
     "audio_num_codebooks": 32, "audio_vocab_size": 2051, "backbone_flavor": "llama-1B", "decoder_flavor": "llama-100M",
     "text_vocab_size": 128_256,
 }  # fmt: skip
+COSYVOICES = {"cosyvoice2": torch.float32, "cosyvoice2-bf16": torch.bfloat16}
+COSYVOICE2 = DecoderConfig(
+    layers=24,
+    dim=896,
+    heads=14,
+    kv_heads=2,
+    head_dim=64,
+    ffn_dim=4864,
+    positions=PROMPT + FRAMES,
+    rope_theta=1e6,
+    qkv_bias=True,
+)
+QWEN2_TEXTS = 151_936
 ORPHEUSES = {"orpheus-bf16": torch.bfloat16}
 ORPHEUS_3B = DecoderConfig(
     layers=28, dim=3072, heads=24, kv_heads=8, head_dim=128, ffn_dim=8192, positions=POSITIONS, rope_theta=5e5
 )
+STEPS = {"step-audio-2-bf16": torch.bfloat16}
+STEP_LAYERS, STEP_VOCABULARY, STEP_WORDS = 28, 158_720, 151_643
+STEP_SHARE = 14  # one layer in so many is there: all are 13 GB in bfloat16
+STEP_MARKS = Marks(151_665, 151_666, 151_688, 151_690, 151_689, 151_693, 151_694, 151_695, 151_696, 151_696 + CODES)
+STEP_AUDIO_2 = DecoderConfig(
+    layers=STEP_LAYERS // STEP_SHARE, dim=3584, heads=28, kv_heads=4, head_dim=128, ffn_dim=18_944,
+    positions=step.PROMPT + step.FRAMES, rope_theta=1e6, qkv_bias=True,
+)  # fmt: skip
 SNAC_24KHZ = SnacConfig(latent_dim=768, dim=1024, rates=(8, 8, 4, 2), codes=4096, code_dim=8)
 
 
@@ -84,6 +127,54 @@ def orpheus(dtype: torch.dtype, device: torch.device = HOST) -> Orpheus:
     _fill(network, dtype, device)
     network.pack()
     return Orpheus(network, _words({"?": 0}), OrpheusDetokenizer(Snac(SNAC_24KHZ).to(device).ready()), ["tara"])
+
+
+def stepaudio2(dtype: torch.dtype, device: torch.device = HOST) -> step.StepAudio2:
+    """Step-Audio 2 mini with random weights, words for tokens, in nobody's voice; of the language model's layers a share.
+
+    Of language model and ear `dtype`; what hears recordings of voices is not there.
+    """
+    marks = {NAMES[field]: id for field, id in asdict(STEP_MARKS).items()}
+    words = {f"word{id}" if id else "?": id for id in range(STEP_WORDS)}
+    writer = StepWriter(
+        _words(words | {f"<audio_{code}>": STEP_MARKS.first_code + code for code in range(CODES)} | marks), STEP_MARKS
+    )
+    with torch.device("meta"):
+        network, ear = CausalLM(STEP_AUDIO_2, STEP_VOCABULARY), Ear(EarConfig())
+        network.head = nn.Linear(STEP_AUDIO_2.dim, len(writer.sayable()), bias=False)
+    for part in (network, ear):
+        _fill(part, dtype, device)
+    network.head.weight[-CODES - 1 :] *= 8  # else hardly a code would be among the words, and the detokenizer had nothing to do
+    network.pack()
+    ear.pack()
+    flow = DiTFlow(FlowConfig(estimator=DiTConfig())).requires_grad_(False).to(device)
+    flow.prepare()
+    hift = HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False).to(device)
+    detokenizer = StepDetokenizer(flow, hift, STEP_MARKS.first_code)
+    return step.StepAudio2(network, ear, writer, detokenizer, Voices(detokenizer, cast(VoiceReader, None), {}))
+
+
+def cosyvoice2(dtype: torch.dtype) -> CosyVoice2:
+    """CosyVoice 2 with random weights, words for tokens, and a voice of as much of a recording as its flow hears.
+
+    Of the language model `dtype`; what hears recordings is not there.
+    """
+    with torch.device("meta"):
+        network = CosyNetwork(COSYVOICE2, Rows(QWEN2_TEXTS, 6561))
+    _fill(network, dtype)
+    pack_all(network, MOST_ROWS)
+    detokenizer = sound_of(TokenFlow(FlowConfig()))
+    model = CosyVoice2(network, CosyWriter(_words({"?": 0})), detokenizer, cast(VoiceReader, None))
+    codes = torch.randint(6561, (HEARD_CODES,))
+    prompt = FlowPrompt(torch.randn(192), codes, torch.randn(2 * len(codes), 80))
+    model.default = Voice(detokenizer.flow.prime(prompt), codes=tuple(codes.tolist()))
+    return model
+
+
+def sound_of(flow: TokenFlow) -> FlowDetokenizer:
+    """A flow with the weights that it was made with, and HiFT."""
+    flow.requires_grad_(False).prepare()
+    return FlowDetokenizer(flow, HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False))
 
 
 def _fill(network: nn.Module, dtype: torch.dtype, device: torch.device = HOST) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from voxrtc.bench.search import LATE, STALLED, TTFA_BUDGET, Search
 from voxrtc.engine.costs import Costs, LinearCost
 from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView
+from voxrtc.engine.snapshot import LONG_CHUNK
 from voxrtc.recent import quantile
 
 
@@ -43,8 +44,8 @@ class Table:
     def machine(self, busy: bool = False, first: int | None = None, chunk: int | None = None) -> Machine:
         """What a policy is shown."""
         return Machine(
-            slots=self.slots, pages=1 << 30, frame_rate=self.frame_rate, lookahead=self.lookahead,
-            min_chunk=self.min_chunk, first_chunk=first or self.chunk, chunk=chunk or self.chunk,
+            slots=self.slots, pages=1 << 30, frame_rate=self.frame_rate, min_chunk=self.min_chunk,
+            first_chunk=first or self.chunk, chunk=chunk or self.chunk, long_chunk=LONG_CHUNK * (chunk or self.chunk),
             prefill_tokens=2048, max_ahead=20.0, detokenizer_busy=busy, costs=self.costs(),
         )  # fmt: skip
 
@@ -108,10 +109,11 @@ class _Stream:
             self.play(now)
         self.sound += seconds
 
-    def view(self, now: float) -> StreamView:
+    def view(self, now: float, lookahead: int) -> StreamView:
+        ripe = max(0, self.made - lookahead) - max(0, self.made - self.pending - lookahead)
         return StreamView(
-            self.id, self.arrived, self.admitted, 0, self.prefill_left, self.complete, self.pending, self.made, self.slack(now),
-            ahead=self.slack(now) or 0.0,
+            self.id, self.arrived, self.admitted, 0, self.prefill_left, self.complete, self.pending, self.slack(now),
+            ripe=ripe, ahead=self.slack(now) or 0.0,
         )  # fmt: skip
 
 
@@ -176,7 +178,7 @@ class Simulation:
         while self.live and self._now < until:
             self._arrive()
             self._finish_codec()
-            views = [stream.view(self._now) for stream in self._live.values()]
+            views = [stream.view(self._now, self._table.lookahead) for stream in self._live.values()]
             plan = self._policy(self._now, views, self._busy_machine if self._codec else self._idle_machine)
             for name in plan.admit:
                 self._live[name].admitted, self._live[name].prefill_left = True, self._table.prompt

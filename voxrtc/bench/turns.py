@@ -191,6 +191,7 @@ class Listener:
             self.ends.append(self._ears.now)
 
     def committed(self, id: str) -> None: ...
+    def finished(self, id: str) -> None: ...
 
     def said(self, id: str, transcript: str | None) -> None:
         self.words.append(self._ears.now)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from voxrtc.rtc.microphone import RATE
 from voxrtc.rtc.sound import RATE as PLAYED_RATE
-from voxrtc.rtc.sound import Samples
+from voxrtc.rtc.sound import Samples, power
 
 HOP, WINDOW = RATE // 100, RATE // 50  # samples: a spectrum of 20 ms every 10 ms
 COMPARED = 20  # spectra that are compared at a time: 0.2 s
@@ -66,7 +66,7 @@ class EchoGuard:
     def heard(self, block: Samples) -> None:
         """The next sound of the microphone, at `RATE`."""
         self._heard = _after(self._heard, block.astype(np.float32))
-        self._level = float(np.sqrt(np.square(block, dtype=np.float32).mean()))
+        self._level = math.sqrt(power(block))
 
     @property
     def possible(self) -> bool:

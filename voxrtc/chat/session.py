@@ -16,7 +16,7 @@ from typing import Any
 
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events, items
-from voxrtc.chat.answer import Parts, answer
+from voxrtc.chat.answerer import Answerer
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.conversation import Conversation
 from voxrtc.chat.ear import Ear
@@ -25,7 +25,6 @@ from voxrtc.chat.formats import Blocks, blocks_of, decode, describe
 from voxrtc.chat.input_buffer import InputBuffer
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
-from voxrtc.chat.own_answer import own_answer
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.response import Response
 from voxrtc.chat.session_settings import Format, SessionSettings
@@ -64,11 +63,11 @@ class Session:
         background: bool = False,
         id: str = "",
     ) -> None:
-        self._engines, self._choice = engines, choice
-        self._replier, self._manner, self.background = replier, manner, background
-        self._id = id or events.new_id("sess")
-        self._recordings = recordings
+        self._engines, self._choice, self._recordings = engines, choice, recordings
+        self._manner, self.background, self._id = manner, background, id or events.new_id("sess")
+        self._delivery = ""  # how to speak, in words
         self._ear = Ear(transcriber, engines, lambda: self.model, self._id)
+        self._answerer = Answerer(engines, self._ear, replier)
         self._input = InputBuffer(self, self._ear, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
         self._conversation = Conversation()
@@ -181,13 +180,8 @@ class Session:
 
     def said(self, id: str, transcript: str | None) -> None:
         self._conversation.understood(id, transcript)
-        if transcript and self._answered and not self._ear.given(id):
+        if transcript and self._answerer.there(self.model) and not self._ear.given(id):
             self._answer()
-
-    @property
-    def _answered(self) -> bool:
-        """There is somebody who can."""
-        return self._replier is not None or self._engines.hears(self.model)
 
     def _answer(self) -> None:
         """Of itself, unless that is not wished or something else is being answered."""
@@ -242,6 +236,8 @@ class Session:
         choice = choose(self._engines.known, wish.model, wish.voice, self._choice, self._recordings)
         self._manner = self._manner.updated(wish, "session")
         self._choice = choice
+        if wish.voxrtc.instructions is not None:
+            self._delivery = wish.voxrtc.instructions.strip()
         self._appended = Blocks(wish.input_format or self.input_format)
         self.output_format = wish.output_format or self.output_format
         if (turns := wish.turns(self._input.settings)) != self._input.settings:
@@ -254,16 +250,14 @@ class Session:
         if isinstance(item, items.FunctionOutput) and not self._conversation.called(item.call_id):
             message = f"There was no call {item.call_id[:64]!r} in the conversation."
             raise EventError("invalid_tool_call_id", message, "item.call_id")
-        sound = [self._sound(content, number) for number, content in enumerate(event.item.content) if content.audio]
+        given, form = enumerate(event.item.content), self.input_format
+        sound = [decode(part.audio, form, f"item.content[{number}].audio") for number, part in given if part.audio]
         self._tell_item(item, self._conversation.add(item, event.previous_item_id))
         if any(not part.known.is_set() for part in items.heard(item)):
-            blocks = chain.from_iterable(blocks_of(samples, self.input_format) for samples in sound)
+            blocks = chain.from_iterable(blocks_of(samples, form) for samples in sound)
             task = asyncio.ensure_future(self._input.transcribe(item.id, blocks, self._conversation.understood))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-
-    def _sound(self, content: events.Content, number: int) -> Samples:
-        return decode(content.audio or "", self.input_format, f"item.content[{number}].audio")
 
     def _complain(self, error: EventError, cause: str | None = None) -> None:
         self.line.send(events.error(error.code, str(error), error.param, error.event_id or cause))
@@ -287,31 +281,26 @@ class Session:
             reference=self._recordings.get(choice.voice),
             priority=self.speaking.priority,
             background=self.background,
+            instructions=self._delivery,
         )
         turn, self._turn = self._turn, None
         marks = Marks(request.accepted, turn if wish.input is None else None)
-        parts = self._parts(wish.input, manner, marks, choice.model)
+        parts = self._answerer.answer(wish.input, self._conversation, manner, marks, choice.model, bool(self._delivery))
         into = self._conversation if wish.conversation == "auto" else None
         outputs = Outputs(self.line.send, into, request.stream, manner.modality)
         self.speaking.start(Response(self.line.send, request, marks, parts, outputs, wish.metadata))
 
-    def _parts(self, given: list[events.Item] | None, manner: Manner, marks: Marks, model: str) -> Parts:
-        if self._engines.hears(model):
-            return own_answer(given, self._conversation, manner, model, lambda id: self._ear.hearing(id, model))
-        return answer(given, self._conversation, self._replier, manner, marks, self._engines.runs(model))
-
     def _settings(self) -> dict[str, Any]:
+        heard = self._input.describe(answered=self._answerer.there(self.model))
         return {
             "id": self._id,
             "object": "realtime.session",
             "type": "realtime",
             "model": self._choice.model,
             **self._manner.describe(),
+            "voxrtc": {"instructions": self._delivery},
             "audio": {
-                "input": {
-                    "format": describe(self.input_format),
-                    **self._input.describe(answered=self._answered),
-                },
+                "input": {"format": describe(self.input_format), **heard},
                 "output": {"format": describe(self.output_format), "voice": self._choice.voice},
             },
         }

@@ -89,9 +89,13 @@ class ReplySettings(msgspec.Struct, frozen=True):
 
 
 class Ours(msgspec.Struct, frozen=True):
-    """What only we know. Who says `background` gives way to everybody else: nobody listens there."""
+    """What only we know. Who says `background` gives way to everybody else: nobody listens there.
+
+    `instructions` say how to speak, as in `/v1/audio/speech`; those of the session proper say how to answer. None: as it was.
+    """
 
     background: bool = False
+    instructions: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
 
 
 class SessionSettings(ReplySettings, frozen=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from voxrtc.chat.silero import Silero
-from voxrtc.rtc.sound import Samples
+from voxrtc.rtc.sound import Samples, power
 
 QUIET = 64  # of 32768 (-54 dB): a block that never gets louder is no speech, and costs no look
 ABOVE = 4.0  # dB over the noise, from which on a block may be speech
@@ -23,10 +23,10 @@ class VoiceDetector:
 
     def __call__(self, block: Samples) -> float:
         """The probability that the next `rtc.microphone.BLOCK` samples are speech."""
-        if int(np.abs(block.astype(np.int32)).max()) < QUIET:
+        if max(int(block.max()), -int(block.min())) < QUIET:
             self._probability, self._noise = 0.0, None
             return 0.0
-        level = 10 * float(np.log10(np.square(block, dtype=np.float32).mean()))
+        level = 10 * math.log10(power(block))
         drowned = self._noise is not None and level < self._noise + ABOVE
         self._probability = 0.0 if drowned and self._probability < UNLIKELY else self._look(block)
         if self._probability < UNLIKELY:

@@ -70,9 +70,11 @@ class Door:
         if request.voice not in self._model.voices:
             message = f"There is no voice “{request.voice}”. Voices: {', '.join(self._model.voices)}."
             return _failed(request, "invalid_request", message)
-        if not request.final and (request.reference or not self._model.runs):
-            whose = "a voice of its own" if request.reference else "this model"
-            message = f"A text that is still being written can't be spoken with {whose}. Please send all of it at once."
+        if not request.final and not self._model.runs:
+            message = "A text that is still being written can't be spoken with this model. Please send all of it at once."
+            return _failed(request, "invalid_request", message)
+        if not request.final and request.instructions and self._model.instructed:
+            message = "How to speak can't be said of a text that is still being written. Please send all of it at once."
             return _failed(request, "invalid_request", message)
         if request.conversation and not self._model.hears:
             message = f"“{self._info.name}” reads text out and cannot hear. To be answered, choose a speech-to-speech model."

@@ -84,6 +84,10 @@ class Fleet:
         """A model takes text while it speaks, as far as is known."""
         return any(info.running for info in self.known if info.name == model)
 
+    def instructed(self, model: str) -> bool:
+        """A model takes words that say how to speak, as far as is known."""
+        return any(info.instructed for info in self.known if info.name == model)
+
     def hears(self, model: str) -> bool:
         """A model hears and answers by itself, as far as is known. "": the one that speaks when none is named."""
         return any(info.kind == "speech to speech" for info in self.known if info.name == self._name(model))

@@ -14,11 +14,11 @@ import torch
 from voxrtc.messages.engine import Reference
 from voxrtc.speechlm.base import Clip, InvalidRequest, SpeechLM
 
-KEPT = 8  # voices; tens of megabytes each
+KEPT, ROOM = 16, 2e9  # voices, and bytes of them: some take a few kilobytes, some hundreds of megabytes
 
 
 class Imitations:
-    """`SpeechLM.clone` of each recording, made once as long as it is among the latest.
+    """`SpeechLM.clone` of each recording, made once as long as it is among the latest: `KEPT`, or as many as `ROOM` is for.
 
     A voice is found again by the recording and its text to the last bit, so nobody speaks with another's by mistake. Making
     one takes up to seconds: hence not the thread that makes everybody's prompts.
@@ -41,7 +41,7 @@ class Imitations:
         if digest not in self._made:
             self._made[digest] = self._model.clone(clip(reference, self._model.detokenizer.sample_rate))
         self._made.move_to_end(digest)
-        if len(self._made) > KEPT:
+        while len(self._made) > KEPT or (len(self._made) > 1 and sum(map(self._model.size, self._made.values())) > ROOM):
             self._made.popitem(last=False)
         return self._made[digest]
 

@@ -346,10 +346,11 @@ class Engine:
         stream.slot, stream.prepared = self._slots.pop(), None
         model, passage = self.worker.model, stream.passage
         state = self.worker.detokenizer_state(prompt, stream.seed + stream.frames)
+        before = model.detokenizer.before(state)
         kept: list[Tensor] | None = [] if model.remembers else None
         words = Words(prompt.words, prompt.characters, model.frame_rate, stream.delivered, passage.before)
         writing = Writing(model.written, model.frame_rate) if model.hears else None
-        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, kept=kept, writing=writing)
+        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, before, kept=kept, writing=writing)
         if stream.entered is None:
             stream.state, stream.entered = State.STARTING, self.clock()
         if not model.remembers:

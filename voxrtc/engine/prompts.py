@@ -60,6 +60,7 @@ class Prompts:
     def begin(self, stream: Stream) -> None:
         """Have a new stream's first piece made ready."""
         if stream.request.reference:
+            stream.preparing = True  # what comes of the text meanwhile waits for the voice
             made = lambda done: self._inbox(partial(self._imitated, stream, done))  # noqa: E731
             self._imitations.make(stream.request.reference, made)
         else:
@@ -127,7 +128,7 @@ class Prompts:
         def make() -> Prepared:
             passages = _passages(model, request.text) if rest is None else rest
             passage = passages.popleft()
-            utterance = Utterance(passage.text, request.voice, imitation, before, passage.source)
+            utterance = Utterance(passage.text, request.voice, imitation, before, passage.source, request.instructions)
             return passages, passage, replace(model.preprocess(utterance), characters=len(passage.source))
 
         stream.preparing = True
@@ -146,7 +147,8 @@ class Prompts:
         if stream.preparing or not running.news or (running.prompt is None and stream.prepared):
             return
         stream.preparing = True
-        utterance, final = Utterance(running.read(), stream.request.voice), running.final  # more may come meanwhile
+        utterance = Utterance(running.read(), stream.request.voice, stream.imitation)
+        final = running.final  # more may come meanwhile
         job = self.executor.submit(self._model.extend, running.prompt, utterance, final)
         job.add_done_callback(lambda done: self._inbox(partial(self._extended, stream, running, final, done)))
 

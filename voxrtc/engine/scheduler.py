@@ -25,15 +25,21 @@ class StreamView:
     prefill_left: int  # prompt tokens still to be run; 0 once it decodes
     complete: bool  # the model has no more frames for the prompt at hand, but the detokenizer has yet to give its last
     pending: int  # frames sampled that are not turned into sound yet
-    made: int  # frames sampled for the prompt at hand
     slack: float | None  # seconds of sound that the listener still has to play; None before the first
     evicted: bool = False  # preempted: it has its slot and can make sound of its pending frames, but its pages are elsewhere
     starved: bool = False  # it has said all of its text that is there, and waits for more
+    ripe: int = 0  # frames on which the detokenizer would work if it were called now
+    mute: int = 0  # of these, frames that would make no sound yet, or never
     position: int = 0  # tokens in the cache
     held: int = 0  # cache pages
     ahead: float = 0.0  # of the slack, seconds that an interruption would waste; fewer for a listener that keeps what it gets
     head_start: float = 0.0  # seconds by which it goes before others; infinite for one that already speaks
     background: bool = False  # nobody listens: it gives way to all streams that are listened to
+
+    @property
+    def fresh(self) -> int:
+        """Frames of sound that a call of the detokenizer would give."""
+        return self.ripe - self.mute
 
 
 @dataclass(frozen=True)
@@ -43,10 +49,10 @@ class Machine:
     slots: int  # streams at a time
     pages: int  # cache pages that nobody holds
     frame_rate: float  # frames a second of sound
-    lookahead: int  # frames that the detokenizer holds back
     min_chunk: int  # frames worth a detokenizer call
     first_chunk: int  # frames of a stream's first call, in policies of fixed sizes
     chunk: int  # frames of an ordinary call
+    long_chunk: int  # frames of one that a stream with plenty of slack waits for
     prefill_tokens: int  # prompt tokens a step, over all streams
     max_ahead: float  # seconds of sound made before its time, beyond which a stream rests
     detokenizer_busy: bool  # its thread is still at an earlier chunk
@@ -79,7 +85,6 @@ BUDGET = 0.4  # seconds from arrival within which a listener should have first s
 MARGIN = 1.3  # by how much a first chunk outlasts the predicted wait for the next one
 WORDS = 0.25  # seconds that a stream which waits for text begins with
 LOAD = 0.97  # of the machine's time that admitted streams may need
-LONG_CHUNK = 2  # times the ordinary chunk: what a stream with plenty of slack waits for
 
 
 def fifo(now: float, streams: Sequence[StreamView], machine: Machine) -> StepPlan:
@@ -226,15 +231,10 @@ def _could_run(stream: StreamView) -> bool:
     return stream.admitted and not (stream.evicted or stream.prefill_left or stream.complete or stream.starved)
 
 
-def _held(stream: StreamView, machine: Machine) -> int:
-    """Of the pending frames, those that only fill the detokenizer's lookahead. That is in a prompt's first call."""
-    return machine.lookahead if stream.pending == stream.made else 0
-
-
 def _ready(stream: StreamView, machine: Machine) -> bool:
     """It has a chunk of the fixed sizes."""
     size = machine.first_chunk if stream.slack is None else machine.chunk
-    return stream.pending > 0 and stream.pending - _held(stream, machine) >= size
+    return stream.pending > 0 and stream.fresh > 0 and stream.ripe >= size
 
 
 # --- playout ---------------------------------------------------------------------------------------------------------
@@ -285,25 +285,24 @@ def _due(now: float, stream: StreamView, load: _Load, machine: Machine) -> bool:
     """Its chunk should be made now."""
     if stream.complete:
         return True
-    fresh = stream.pending - _held(stream, machine)
-    if stream.pending == 0 or fresh < machine.min_chunk:
+    if stream.pending == 0 or stream.fresh <= 0 or stream.ripe < machine.min_chunk:
         return False
     if stream.slack is None:
-        return _starts(now, stream, fresh, load, machine)
-    return fresh >= _size(stream.slack, load, machine)
+        return _starts(now, stream, load, machine)
+    return stream.ripe >= _size(stream.slack, load, machine)
 
 
-def _starts(now: float, stream: StreamView, fresh: int, load: _Load, machine: Machine) -> bool:
+def _starts(now: float, stream: StreamView, load: _Load, machine: Machine) -> bool:
     """Start gating: the first chunk goes out when it lasts until the next small one, with a margin.
 
     Of one that waits for its text nobody knows when that is: it begins with what lasts for a word or two. The margin is given
     up only to stay within the budget; who waited for longer than that at the door is to start well.
     """
-    if stream.starved and fresh < WORDS * machine.frame_rate:
+    if stream.starved and stream.fresh < WORDS * machine.frame_rate:
         return False
     wait, waited = machine.min_chunk * load.step + load.reserve, now - stream.arrived
     hurry = waited < BUDGET <= waited + wait
-    return fresh / machine.frame_rate >= (1.0 if hurry else MARGIN) * wait
+    return stream.fresh / machine.frame_rate >= (1.0 if hurry else MARGIN) * wait
 
 
 def _size(slack: float, load: _Load, machine: Machine) -> int:
@@ -313,7 +312,7 @@ def _size(slack: float, load: _Load, machine: Machine) -> int:
     only make everyone later.
     """
     wanted = int(0.5 * max(0.0, slack - load.reserve) / load.step)
-    return max(load.sustainable, min(wanted, LONG_CHUNK * machine.chunk))
+    return max(load.sustainable, min(wanted, machine.long_chunk))
 
 
 def _most_urgent(now: float, due: Sequence[StreamView], load: _Load, machine: Machine) -> list[StreamView]:

@@ -10,13 +10,13 @@ from statistics import median
 from voxrtc.engine.costs import Costs, LinearCost
 from voxrtc.engine.door import waiting
 from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView
-from voxrtc.engine.stream import State, Stream
+from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Worker
 from voxrtc.messages.engine import CostStats, Stats, StepStats, StreamStats
 from voxrtc.recent import STEPS, WAITS, Durations, Recent
 
 MAX_AHEAD = 20.0  # seconds of sound made before its time
-CHUNK_SECONDS = 0.2
+CHUNK_SECONDS, LONG_CHUNK = 0.2, 2  # of an ordinary chunk, and how many times as long a long one is
 PREFILL_TOKENS = 512
 LATELY = 2000  # frames over which `prompt_share` is a running mean
 SECOND = 1.0  # of steps that are told
@@ -86,7 +86,7 @@ class Counters:
 
 def view(stream: Stream, worker: Worker, now: float) -> StreamView:
     """A stream whose prompt is ready, or that is in the engine."""
-    piece = stream.piece
+    piece, (ripe, mute) = stream.piece, _ripe(stream.piece, worker)
     return StreamView(
         id=stream.id,
         arrived=stream.received,
@@ -99,12 +99,23 @@ def view(stream: Stream, worker: Worker, now: float) -> StreamView:
         complete=piece.complete if piece else False,
         starved=piece.starved if piece else False,
         pending=len(piece.pending) if piece else 0,
-        made=piece.made if piece else 0,
+        ripe=ripe,
+        mute=mute,
         slack=stream.slack(now),
         ahead=stream.ahead(now),
         head_start=stream.head_start,
         background=stream.request.background,
     )
+
+
+def _ripe(piece: Piece | None, worker: Worker) -> tuple[int, int]:
+    """Of its frames, on how many the detokenizer would work now, and how many of these would make no sound."""
+    if not piece:
+        return 0, 0
+    detokenizer, there = worker.model.detokenizer, piece.before + piece.made - piece.silent
+    worked, will = detokenizer.ripe(there - len(piece.pending)), detokenizer.ripe(there)
+    out = [max(0, frames - piece.before - detokenizer.lag) for frames in (worked, will)]
+    return will - worked, will - worked - (out[1] - out[0])
 
 
 def _pages_to_enter(stream: Stream, worker: Worker) -> int:
@@ -123,10 +134,10 @@ def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy:
         pages=worker.cache.available,
         page_size=worker.cache.page_size,
         frame_rate=worker.model.frame_rate,
-        lookahead=detokenizer.lookahead,
         min_chunk=detokenizer.min_chunk,
         first_chunk=sizes.first or chunk,
         chunk=sizes.later or chunk,
+        long_chunk=max(LONG_CHUNK * (sizes.later or chunk), detokenizer.long_chunk),
         prefill_tokens=PREFILL_TOKENS,
         prompt_share=prompt_share,
         max_ahead=MAX_AHEAD,

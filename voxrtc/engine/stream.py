@@ -52,10 +52,11 @@ class Piece:
     detokenizer: Any  # streaming state of this piece
     words: Words
     position: int  # tokens in the cache
+    before: int = 0  # frames that the detokenizer has of its voice
     made: int = 0  # frames sampled
     silent: int = 0  # of these, frames that took in text and are none of the sound's
     kept: list[Tensor] | None = None  # all of them, where the model remembers
-    pending: list[Tensor] = field(default_factory=list)  # of these, frames that the detokenizer has not seen
+    pending: list[Tensor] = field(default_factory=list)  # those with sound that the detokenizer has not seen, and the last
     complete: bool = False  # the model has nothing more to say
     writing: Writing | None = None  # where the model writes its words itself
 
@@ -86,10 +87,11 @@ class Piece:
         """
         self.made, self.silent = self.made + 1, self.silent + silent
         self.words.passed(self.made - self.silent, passes)
-        self.pending.append(frame)
+        self.complete = last or self.made >= self.prompt.max_frames
+        if not silent or self.complete:
+            self.pending.append(frame)
         if self.kept is not None:
             self.kept.append(frame)
-        self.complete = last or self.made >= self.prompt.max_frames
 
     def take(self, count: int) -> Tensor:
         """The next `count` >= 1 pending frames [count, width], which count as seen from now on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -73,8 +74,14 @@ class Connection:
         self._socket.close()
 
     async def _receive(self) -> None:
+        """What has come by then is taken in the same turn: to wait for a message costs more than to read it."""
+        plain: zmq.Socket[bytes] = zmq.Socket.shadow(self._socket.underlying)
         while True:
-            self._on_reply(decode(await self._socket.recv(), self._kind))
+            data = await self._socket.recv()
+            with contextlib.suppress(zmq.Again):
+                while True:
+                    self._on_reply(decode(data, self._kind))
+                    data = plain.recv(zmq.NOBLOCK)
 
     async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
         while True:

@@ -53,6 +53,8 @@ class Generate(Message):
     A `background` stream has no person behind it. It gives way to all that have: it waits behind them, pauses while one of them
     is short of sound, and ends (`Failed` with `gave_way`) when one needs its place.
 
+    `instructions` say in words how to speak; models that are not `instructed` do not care.
+
     One that `continues` follows upon a stream that its listener hears: its first sound is nobody's first.
     """
 
@@ -67,6 +69,7 @@ class Generate(Message):
     continues: bool = False
     reference: Reference | None = None
     final: bool = True
+    instructions: str = ""
     conversation: tuple[ConversationTurn, ...] = ()
 
 
@@ -228,6 +231,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["text to speech", "speech to speech", "full duplex"] = "text to speech"
     running: bool = False  # takes text while it speaks
     clones: bool = False  # speaks in the voice of a recording
+    instructed: bool = False  # takes words that say how to speak
     parameters: int = 0
     link: str = ""
 

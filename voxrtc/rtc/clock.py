@@ -52,7 +52,7 @@ class Frame:
     payload: bytes | None = None  # set once encoded
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Sent:
     """A frame of the present stream, or the last one, that was sent."""
 

@@ -221,7 +221,9 @@ class Playout:
                     break
                 primer = self._ahead[-1].pcm if self._ahead else self._heard
                 self._renews, self._run = False, self._run + 1
-            pcm = frame_of(self._queue.pop(FRAME))
+            pcm = self._queue.pop(FRAME)
+            if len(pcm) < FRAME:
+                pcm = frame_of(pcm)
             if self._fade_in:
                 fade_in(pcm)
                 self._fade_in = False

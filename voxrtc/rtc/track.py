@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
 from av.packet import Packet
 
-from voxrtc.rtc.opus import EXECUTOR, TIME_BASE, OpusEncoder, silence
+from voxrtc.rtc.opus import CHEAPEST, COMPLEXITY, EXECUTOR, MANY, TIME_BASE, OpusEncoder, silence
 from voxrtc.rtc.pacer import Pacer
 from voxrtc.rtc.playout import LEAD, REFILL, Clock, Frame, Playout, PlayoutListener
 from voxrtc.rtc.quality import Adaptation
@@ -94,6 +95,7 @@ class PlayoutTrack(MediaStreamTrack):
         self._changed = asyncio.Event()  # room was made, or the present stream is over
         self._last = -1
         self._silent = 0  # frames since there was last something to play, or to wait for
+        _TRACKS.add(self)
 
     # --- the conversation's side ---
 
@@ -101,6 +103,11 @@ class PlayoutTrack(MediaStreamTrack):
     def clock(self) -> Clock | None:
         """The playout clock of the stream that plays; None between streams."""
         return self._playout.clock
+
+    @property
+    def busy(self) -> bool:
+        """A stream plays, or is about to."""
+        return self._playout.busy
 
     @property
     def underruns(self) -> int:
@@ -271,8 +278,12 @@ class PlayoutTrack(MediaStreamTrack):
 
     def _encoder_of(self, frame: Frame) -> OpusEncoder:
         if self._encoder.run != frame.run:
-            self._encoder = OpusEncoder(frame.run, self._adaptation.quality)
+            complexity = CHEAPEST if sum(track.busy for track in _TRACKS) > MANY else COMPLEXITY
+            self._encoder = OpusEncoder(frame.run, self._adaptation.quality, complexity)
         return self._encoder
+
+
+_TRACKS: WeakSet[PlayoutTrack] = WeakSet()  # all of this process
 
 
 def _nobody(frame: Samples | None) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages.engine import Sampling
+from voxrtc.speechlm.detokenizer import Detokenizer
 from voxrtc.speechlm.layers.attention import Attention
 
 HOST = torch.device("cpu")
@@ -173,33 +174,6 @@ class Frames:
     last: Tensor
 
 
-class Detokenizer(ABC):
-    """Frames of audio tokens -> samples, streaming and exact.
-
-    Exact: for every way of cutting a stream into calls, alone or beside others, the samples are those of one call, equal
-    in number (`samples_per_group` for each whole group of frames; what is left of a group at the end makes no sound) and in
-    value to 1e-4.
-    """
-
-    sample_rate: int
-    group: int = 1  # frames that only together make sound, where a model gives a codec's codes one by one
-    samples_per_group: int
-    lookahead: int  # frames that must follow a frame before its samples can be had
-    min_chunk: int  # frames below which a call is not worth its cost
-
-    @abstractmethod
-    def new_state(self, seed: int) -> Any:
-        """State of a fresh stream; `seed` makes its noise reproducible."""
-
-    @abstractmethod
-    def decode(self, frames: list[Tensor], states: list[Any], final: list[bool]) -> list[Tensor]:
-        """New frames [n_i, width] of each stream (n_i may be 0) -> its float samples that are ready, maybe none.
-
-        States advance in place, at the end: a call that raises has moved none. `final` gives out what lookahead held
-        back; such a state is used up.
-        """
-
-
 class SpeechLM(ABC):
     """A speech language model: text in, frames of audio tokens out, one a stream and step."""
 
@@ -213,6 +187,7 @@ class SpeechLM(ABC):
     dtype = torch.float32  # of the backbone, hence of the cache
     runs = False  # whether text can come while it is spoken: `extend` and `grow`
     clones = False  # whether it speaks in the voice of a recording: `clone`
+    instructed = False  # whether `Utterance.instructions` are heard; only with a text that is all there
     remembers = False  # whether a piece's prompt needs the stream's earlier `Turn`s, so that it waits until they are spoken
     hears = False  # whether it takes conversations with sound, and answers them in words and sound: `listen`, `hear`, `written`
     hearing_rate = 16_000  # of the samples that `hear` takes
@@ -240,6 +215,10 @@ class SpeechLM(ABC):
     def clone(self, clip: Clip) -> Any:
         """A recording -> what `Utterance.imitation` takes. May be slow, like `preprocess`. Raises `InvalidRequest`."""
         raise InvalidRequest("This model speaks with its own voices only. Please choose one of them.")
+
+    def size(self, imitation: Any) -> int:
+        """Bytes of memory that what `clone` made takes; 0: hardly any."""
+        return 0
 
     def listen(self) -> Any:
         """A fresh state of a recording that is being heard."""

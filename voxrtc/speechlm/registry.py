@@ -10,13 +10,16 @@ import torch
 
 from voxrtc.cards import Card, CardError, read_card
 from voxrtc.messages.engine import ModelInfo
+from voxrtc.speechlm import voices
 from voxrtc.speechlm.base import HOST, SpeechLM
 
 
 def _cosyvoice2(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     from voxrtc.speechlm.cosyvoice2.model import CosyVoice2
 
-    return CosyVoice2.load(card.folder, device, dtype)
+    model = CosyVoice2.load(card.folder, device, dtype)
+    model.default = model.clone(voices.lark(model.detokenizer.sample_rate))
+    return model
 
 
 def _csm(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
@@ -46,7 +49,10 @@ def _pocket(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
 def _stepaudio2(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
     from voxrtc.speechlm.stepaudio2.model import StepAudio2
 
-    return StepAudio2.load(card.folder, device, dtype)
+    model = StepAudio2.load(card.folder, device, dtype)
+    if model.voices == ("default",):  # its authors' recordings are not there
+        model.known_voices.default = model.clone(voices.lark(model.detokenizer.sample_rate))
+    return model
 
 
 # A family is imported only when it is asked for.
@@ -75,4 +81,5 @@ def load(
     model = FAMILIES[card.info.family](card, device, dtype)
     chosen = {key: value for key, value in msgspec.structs.asdict(card.defaults).items() if value is not None}
     model.defaults = msgspec.structs.replace(model.defaults, **chosen)
-    return msgspec.structs.replace(card.info, running=model.runs, clones=model.clones), model
+    can = {"running": model.runs, "clones": model.clones, "instructed": model.instructed}
+    return msgspec.structs.replace(card.info, **can), model

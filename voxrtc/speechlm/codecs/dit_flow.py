@@ -18,7 +18,7 @@ from voxrtc.speechlm.codecs.noise import Noise
 from voxrtc.speechlm.codecs.token_flow import FlowPrompt, FlowState, TokenFlow
 
 PAUSE = 4218  # the token of silence
-LONGEST = 250  # tokens of a prompt that are heard, the last: what is remembered of a second takes 67 MB
+LONGEST = 250  # tokens of a prompt that are heard, the last: what is remembered of a second takes 34 MB
 
 
 class DiTFlow(TokenFlow):

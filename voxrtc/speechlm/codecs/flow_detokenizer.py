@@ -18,6 +18,7 @@ from voxrtc.speechlm.codecs.noise import SeededNoise
 from voxrtc.speechlm.codecs.token_flow import FlowPrompt, FlowState, TokenFlow
 
 MELS, BREATH = 0, 1  # kinds of noise
+LONG = 4  # blocks of a long call, where HiFT's margins count for less
 
 
 @dataclass
@@ -42,8 +43,9 @@ class FlowDetokenizer(Detokenizer):
         self.flow, self.hift = flow, hift
         block = flow.config.encoder.block
         # A block's first token waits for the block's others; those of its end for the whole next one as well.
-        self.lookahead = block - 1 + flow.config.encoder.lookahead + ceil(LAG / RATIO)
-        self.min_chunk = block
+        self.lag = ceil(LAG / RATIO)
+        self.lookahead = block - 1 + flow.config.encoder.lookahead + self.lag
+        self.min_chunk, self.long_chunk = block, LONG * block
 
     @property
     def nobody(self) -> FlowPrompt:
@@ -65,6 +67,15 @@ class FlowDetokenizer(Detokenizer):
         flow = voice.copy()
         flow.noise = SeededNoise(seed, self.flow.config.estimator.mel, MELS)
         return FlowSoundState(flow, self.hift.begin(SeededNoise(seed, self.hift.excitation.noise_width, BREATH)))
+
+    def before(self, state: FlowSoundState) -> int:
+        """Of its prompt, the tokens behind the last whole block."""
+        return len(state.flow.waiting)
+
+    def ripe(self, frames: int) -> int:
+        """Whole blocks, with what must follow them."""
+        block = self.min_chunk
+        return max(0, frames - self.flow.config.encoder.lookahead) // block * block
 
     @torch.inference_mode()
     def decode(self, frames: Sequence[Tensor], states: Sequence[FlowSoundState], final: Sequence[bool]) -> list[Tensor]:

@@ -25,8 +25,10 @@ from voxrtc.speechlm.codecs.estimator import EstimatorConfig
 from voxrtc.speechlm.codecs.flow import Solver
 from voxrtc.speechlm.codecs.noise import Noise, SeededNoise
 from voxrtc.speechlm.codecs.unet import UNetConfig
+from voxrtc.speechlm.layers.linear import pack
 
 PASS = 2  # blocks of a stream at a time: bounds memory
+ROWS = 400  # of a call, for which its layers are made ready: two streams of two blocks, with and without conditions
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ class FlowState:
         """Frames that have been, the prompt's too."""
         return self.upper.position
 
+    @property
+    def bytes(self) -> int:
+        """Of memory that it takes, those included that it shares."""
+        return self.lower.bytes + self.upper.bytes + self.solver.bytes
+
     def copy(self) -> FlowState:
         """Another that goes on from here."""
         return replace(self, lower=self.lower.copy(), upper=self.upper.copy(), solver=self.solver.copy())
@@ -102,6 +109,8 @@ class TokenFlow(nn.Module):
         """After its weights are filled."""
         self.encoder.prepare(self.longest)
         self.estimator.prepare(self.solve.times[:-1])
+        for network in (self.encoder, self.estimator):
+            pack(network, ROWS)
 
     def begin(self, prompt: FlowPrompt, noise: Noise) -> FlowState:
         """A stream of which nothing has come, not even its prompt's blocks."""
@@ -113,7 +122,7 @@ class TokenFlow(nn.Module):
         """The same after the prompt's whole blocks: what all streams with this voice begin with, each with a copy."""
         state = self.begin(prompt, SeededNoise(0, self.config.estimator.mel))
         self([prompt.tokens[:0]], [state], [False])
-        return state
+        return replace(state, solver=state.solver.halved())
 
     @torch.inference_mode()
     def forward(self, tokens: Sequence[Tensor], states: Sequence[FlowState], final: Sequence[bool]) -> list[Tensor]:

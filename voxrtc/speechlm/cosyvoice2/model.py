@@ -19,6 +19,7 @@ from voxrtc.speechlm.cosyvoice2.network import Network
 from voxrtc.speechlm.cosyvoice2.prompt import Asked, Voice, rows_of
 from voxrtc.speechlm.cosyvoice2.running import TEXT, TURN, read
 from voxrtc.speechlm.cosyvoice2.sampling import WINDOW, choose
+from voxrtc.speechlm.cosyvoice2.speakable import speakable
 from voxrtc.speechlm.cosyvoice2.text import Writer
 from voxrtc.speechlm.cosyvoice2.turns import Turns
 from voxrtc.speechlm.weights import WeightsError, read_pickle
@@ -26,7 +27,7 @@ from voxrtc.speechlm.weights import WeightsError, read_pickle
 TOKENIZER = "speech_tokenizer_v2.onnx"
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 HEARD_TEXT = 200  # tokens of a recording's text, or of how to speak
-HEARD_CODES = 150  # of a recording that the flow hears, the last: what it remembers of a second takes 230 MB
+HEARD_CODES = 150  # of a recording that the flow hears, the last: what it remembers of a second takes 115 MB
 FRAMES = 750  # of a piece at most: 30 s
 FRAMES_A_TOKEN = (2, 20)  # of text, at least and at most
 PROMPT = TEXT_TOKENS + HEARD_TEXT + LONGEST_CLIP * TOKEN_RATE + 2  # positions
@@ -48,11 +49,12 @@ class CosyVoice2States:
 class CosyVoice2(SpeechLM):
     """Text, and the codes of a recording if one is to be continued, then a code a step until the model says that speech ends.
 
-    Voices are recordings (`clone`). Without one it speaks as nobody in particular. Of text that is still being written it hears
-    five tokens at a time, in turn with fifteen codes; a step that takes in text gives a frame that makes no sound.
+    Voices are recordings (`clone`), and so is `default`; until that is set, it speaks as nobody in particular. Of text that is
+    still being written it hears five tokens at a time, in turn with fifteen codes; a step that takes in text gives a frame that
+    makes no sound.
     """
 
-    runs = clones = True
+    runs = clones = instructed = True
     codebooks = 1
     voices = ("default",)
     frame_rate = float(TOKEN_RATE)
@@ -63,7 +65,7 @@ class CosyVoice2(SpeechLM):
         self.device, self.dtype = network.embed.weight.device, network.dtype
         shape = network.decoder.config
         self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
-        self._nobody = Voice(detokenizer.flow.prime(detokenizer.nobody))
+        self.default = Voice(detokenizer.flow.prime(detokenizer.nobody))  # until there is a recording of somebody
 
     @classmethod
     def load(cls, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> CosyVoice2:
@@ -81,14 +83,14 @@ class CosyVoice2(SpeechLM):
         return cls(network, writer, FlowDetokenizer(flow, hift), VoiceReader(folder, TOKENIZER, device))
 
     def split(self, text: str) -> list[str]:
-        return sentences.pieces(text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
+        return sentences.pieces(speakable(text, final=True).text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
 
     def preprocess(self, utterance: Utterance) -> Prompt:
         text, instruction = self.writer.ids(utterance.text), self.writer.instruction(utterance.instructions)
         assert len(text) <= TEXT_TOKENS, f"{len(text)} ids in a piece"
         if len(instruction) > HEARD_TEXT:
             raise InvalidRequest("The words that say how to speak are too many. Please use fewer.")
-        voice: Voice = utterance.imitation or self._nobody
+        voice: Voice = utterance.imitation or self.default
         rows = rows_of(self.network.rows, text, voice, instruction)
         least, most = (rate * len(text) for rate in FRAMES_A_TOKEN)
         return Prompt(len(rows), min(FRAMES, most), Asked(rows, least, voice))
@@ -97,9 +99,9 @@ class CosyVoice2(SpeechLM):
         script = read(self.writer, utterance.text, final)
         if script is None or not (script.turns or script.whole):
             return None
-        voice: Voice = utterance.imitation or self._nobody
+        voice: Voice = utterance.imitation or self.default
         if not script.turns:
-            whole = self.preprocess(replace(utterance, text=utterance.text[: script.characters], imitation=voice.unheard()))
+            whole = self.preprocess(replace(utterance, text=script.said, imitation=voice.unheard()))
             return replace(whole, characters=script.characters)
         rows = torch.tensor([self.network.rows.start, *script.ids[:TEXT]])
         frames, reach = FRAMES, script.turns
@@ -115,7 +117,7 @@ class CosyVoice2(SpeechLM):
         return int(frame[0]) >= self.network.rows.end
 
     def clone(self, clip: Clip) -> Voice:
-        text = self.writer.ids(" ".join(clip.text.split()))
+        text = self.writer.ids(speakable(" ".join(clip.text.split()), final=True).text)
         if len(text) > HEARD_TEXT:
             raise InvalidRequest("The recording's text is too long. Please give a shorter recording with its text.")
         heard = self.reader.read(clip, self.detokenizer.sample_rate)
@@ -123,6 +125,9 @@ class CosyVoice2(SpeechLM):
         if not all(bool(part.rows.isfinite().all()) for part in sound.solver.past):  # also: wait for it, on a GPU
             raise InvalidRequest("No voice could be made of this recording. Please give another one.")
         return Voice(sound, tuple(text), tuple(heard.tokens.cpu().tolist()))
+
+    def size(self, imitation: Voice) -> int:
+        return imitation.sound.bytes
 
     def sound(self, prompt: Prompt, seed: int) -> FlowSoundState:
         asked: Asked = prompt.data

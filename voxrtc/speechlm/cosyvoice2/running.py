@@ -7,18 +7,17 @@ hangs on the text alone, since a turn waits until its five tokens are known. Wha
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from voxrtc.speechlm.base import Word
+from voxrtc.speechlm.cosyvoice2.speakable import MARKS, Speakable, speakable
 from voxrtc.speechlm.cosyvoice2.text import Writer
 
 TEXT, CODES = 5, 15  # of a turn
 TURN = TEXT + CODES  # positions
 ENOUGH, MOST = 40, 64  # tokens of text: from so many on a sentence's end ends a prompt; more do not fit one
 SENTENCE = re.compile(r"[.!?…。！？][\"'”’)\]」』）]*$")
-# No token reaches across these places: before blanks, and before the marks of languages that are written without any.
-BREAK = re.compile(r"(?<=\S)(?=\s)|(?<=\w)(?=[，。！？；：、])")
-CLOSED = re.compile(r"(?<=[。！？])(?=[^。！？”’」』）\s])")  # behind such a mark a prompt may end, though a token might go on
+CLOSED = re.compile(r"[。！？][”’」』）]*$")  # behind such marks a prompt may end, though a token might go on
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,7 @@ class Script:
     words: tuple[Word, ...]  # a turn each, until whose end so much is said
     characters: int
     whole: bool  # nothing follows in this prompt
+    said: str = ""  # what is read of these characters, in words
 
     @property
     def turns(self) -> int:
@@ -41,33 +41,42 @@ def read(writer: Writer, written: str, final: bool) -> Script | None:
 
     It does not matter how much more there is: a prompt ends where it ends.
     """
-    written = re.sub(r"\s", " ", written)  # a token may be a mark with the line's end behind it
-    end, whole = _end(writer, written, final)
-    if not any(map(str.isalnum, written[:end])):
+    known = speakable(written, final)
+    known = replace(known, text=re.sub(r"\s", " ", known.text))  # a token may be a mark with the line's end behind it
+    end, whole = _end(writer, known, final)
+    said = known.text[:end]
+    if not any(map(str.isalnum, said)):
         return None
-    ids, ends = writer.ids_and_ends(written[:end])
-    words = tuple(Word(i, i + 1, ends[TEXT * (i + 1) - 1]) for i in range(len(ids) // TEXT))
-    return Script(tuple(ids), words, end, whole)
+    ids, ends = writer.ids_and_ends(said)
+    words = tuple(Word(i, i + 1, known.written(ends[TEXT * (i + 1) - 1])) for i in range(len(ids) // TEXT))
+    return Script(tuple(ids), words, known.written(end), whole, said)
 
 
-def _end(writer: Writer, written: str, final: bool) -> tuple[int, bool]:
+def _end(writer: Writer, known: Speakable, final: bool) -> tuple[int, bool]:
     """How much of a text can be read, and whether its prompt ends there."""
-    end = 0
-    for place, stable in _places(written, final):
-        count = len(writer.ids(written[:place]))
+    end, said = 0, known.text
+    for place, stable in _places(known, final):
+        count = len(writer.ids(said[:place]))
         if count > MOST:
-            return (end or _most(writer, written[:place])), True
-        if count >= ENOUGH and SENTENCE.search(written[:place]):
+            return (end or _most(writer, said[:place])), True
+        if count >= ENOUGH and SENTENCE.search(said[:place]):
             return place, True
         end = place if stable else end
     return end, final
 
 
-def _places(written: str, final: bool) -> list[tuple[int, bool]]:
-    """Where what is known may end, in order, and whether what is read up to there will be read alike when more is known."""
-    places = [(match.start(), True) for match in BREAK.finditer(written)]
-    places += [(match.start(), False) for match in CLOSED.finditer(written)]
-    return sorted(places) + [(len(written.rstrip()), True)] * final
+def _places(known: Speakable, final: bool) -> list[tuple[int, bool]]:
+    """Where what is known may end, in order, and whether what is read up to there will be read alike when more is known.
+
+    No token reaches across a blank's beginning, or between a letter and the marks of languages that are written without blanks.
+    Behind a full stop of these a prompt may end all the same.
+    """
+    places = []
+    for end, stretch in zip(known.ends, known.stretches, strict=True):
+        stable = stretch.then.isspace() or (stretch.then in MARKS and stretch.said[-1].isalnum())
+        if stable or CLOSED.search(stretch.said):
+            places.append((end, stable))
+    return places + [(len(known.text.rstrip()), True)] * final
 
 
 def _most(writer: Writer, written: str) -> int:

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 WIDE = 1024  # inputs beyond which oneDNN adds up a single row's products in another order than several rows'
 ROWS = 64  # for which the layout is chosen; measured good for 1 to 160
-SIZES = (1, 2, 3, 4, 6, 8, 12, *(step * size for step in (4, 8, 16, 32, 64, 128, 256) for size in range(4, 8)), 2048)
+BLOCKS = (50, 100, 200, 300, 400)  # rows of a flow's blocks, which come often
+STEPS = (step * size for step in (4, 8, 16, 32, 64, 128, 256) for size in range(4, 8))
+SIZES = (1, 2, 3, 4, 6, 8, 12, *sorted({*STEPS, *BLOCKS, 2048}))
 
 
 class PackedLinear(nn.Module):
@@ -34,7 +36,9 @@ class PackedLinear(nn.Module):
         self.bias = None if linear.bias is None else linear.bias.detach()
 
     def forward(self, x: Tensor) -> Tensor:
-        """[rows, in] -> [rows, out]."""
+        """[…, in] -> […, out]."""
+        if x.dim() > 2:
+            return self(x.flatten(0, -2)).unflatten(0, x.shape[:-1])
         rows, most = len(x), SIZES[-1]
         if rows > most:
             return torch.cat([self(part) for part in x.split(most)])
@@ -54,7 +58,8 @@ def pack(module: nn.Module, most: int, smallest: int = 0) -> None:
     if not torch.backends.mkldnn.is_available():
         return
     kinds: dict[tuple[int, int, bool], PackedLinear] = {}
-    for parent in list(module.modules()):
+    # Nobody holds on to a layer that was replaced: of a big model there is never a second one in memory.
+    for parent in [each for each in module.modules() if type(each) is not nn.Linear]:
         for name, child in parent.named_children():
             if type(child) is nn.Linear and _packs(child.weight) and child.weight.numel() >= smallest:
                 packed = PackedLinear(child)

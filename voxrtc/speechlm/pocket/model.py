@@ -124,6 +124,9 @@ class Pocket(SpeechLM):
         room = (LONGEST_VOICE - 1) * round(SAMPLE_RATE / FRAME_RATE) - round(PAUSE * SAMPLE_RATE)
         return clone(end_on_pause(clip.samples[:room], SAMPLE_RATE), self.encoder, self.network)
 
+    def size(self, imitation: Prefix) -> int:
+        return imitation.keys.nbytes + imitation.values.nbytes
+
     def split(self, text: str) -> list[str]:
         return self.writer.split(text)
 

@@ -9,15 +9,18 @@ from torch import nn
 
 from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.codecs.dit_files import load_dit_flow
-from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
 from voxrtc.speechlm.codecs.hift_files import load_hift
 from voxrtc.speechlm.codecs.voice_reader import VoiceReader
+from voxrtc.speechlm.stepaudio2.detokenizer import StepDetokenizer
 from voxrtc.speechlm.stepaudio2.ear import Ear, EarConfig
 from voxrtc.speechlm.stepaudio2.text import CODES, Writer
 from voxrtc.speechlm.stepaudio2.voice import Voices, own_recordings
 from voxrtc.speechlm.weights import WeightsError, read_folder, read_json, read_pickle
 
 HEARING = ("encoder.", "adapter.")  # names of tensors that are the ear's
+# What the reference takes where `config.json` is silent (`configuration_step_audio_2.py`), which calls a Qwen2 by another name.
+LANGUAGE = {"rms_norm_eps": 1e-6, "rope_theta": 1e6}
+EAR = {"n_mels": 128, "n_audio_ctx": 1500, "kernel_size": 3, "adapter_stride": 2}
 S3 = "speech_tokenizer_v2_25hz.onnx"
 
 
@@ -28,13 +31,12 @@ def load_networks(folder: Path, positions: int, device: torch.device, dtype: tor
     """
     config = read_json(folder / "config.json")
     try:
-        language, ear = config["text_config"], EarConfig.parse(config["audio_encoder_config"])
+        language, ear = LANGUAGE | config["text_config"], EarConfig.parse(EAR | config["audio_encoder_config"])
         writer = Writer.load(folder, language["vocab_size"])
     except KeyError as missing:
         raise WeightsError(f"{folder / 'config.json'} is not Step-Audio 2's: it lacks {missing}.") from missing
     tensors = read_folder(folder, dtype)
     heard = {name: tensors.pop(name) for name in list(tensors) if name.startswith(HEARING)}
-    # Its own name for what is a Qwen2 says nothing of the shape.
     network = CausalLM.filled({**language, "model_type": "qwen2"}, tensors, folder, positions).to(device)
     if network.decoder.config.dim != ear.out:
         raise WeightsError(f"{folder / 'config.json'}: llm_dim is {ear.out}, and hidden_size {network.decoder.config.dim}.")
@@ -43,12 +45,12 @@ def load_networks(folder: Path, positions: int, device: torch.device, dtype: tor
     return network, Ear.filled(ear, heard, folder, device), writer
 
 
-def load_sound(folder: Path, device: torch.device) -> tuple[FlowDetokenizer, Voices]:
-    """Token2wav, and the voices that it can have. Raises `WeightsError`."""
+def load_sound(folder: Path, first: int, device: torch.device) -> tuple[StepDetokenizer, Voices]:
+    """Token2wav, of codes that begin with token `first`, and the voices that it can have. Raises `WeightsError`."""
     place = folder / "token2wav"
     flow = load_dit_flow(place, device)
     if flow.config.codes != CODES:
         raise WeightsError(f"{place / 'flow.yaml'} has {flow.config.codes} codes; wanted {CODES}.")
-    detokenizer = FlowDetokenizer(flow, load_hift(read_pickle(place / "hift.pt"), place / "hift.pt", device))
+    detokenizer = StepDetokenizer(flow, load_hift(read_pickle(place / "hift.pt"), place / "hift.pt", device), first)
     reader = VoiceReader(place, S3, device)
     return detokenizer, Voices(detokenizer, reader, own_recordings(folder, detokenizer.sample_rate))

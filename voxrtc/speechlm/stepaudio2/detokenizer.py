@@ -1,4 +1,4 @@
-"""Step-Audio 2's tokens -> sound: of a reply's tokens the codes, which a flow takes like CosyVoice 2's."""
+"""Step-Audio 2's tokens -> sound: of a reply's tokens the codes, which its flow takes."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from voxrtc.speechlm.base import Detokenizer
 from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer, FlowSoundState
+from voxrtc.speechlm.codecs.hift_stream import HiftVocoder
+from voxrtc.speechlm.codecs.token_flow import TokenFlow
 from voxrtc.speechlm.stepaudio2.text import CODES
 
 
-class StepDetokenizer(Detokenizer):
-    """Tokens [n, 1] of the model's vocabulary; those that are no codes, from `first` on, make no sound."""
+class StepDetokenizer(FlowDetokenizer):
+    """Tokens [n, 1] of the model's vocabulary, where codes begin with `first`; others make no sound."""
 
-    def __init__(self, flow: FlowDetokenizer, first: int) -> None:
-        self.flow, self.first = flow, first
-        self.sample_rate, self.samples_per_group = flow.sample_rate, flow.samples_per_group
-        self.lookahead, self.min_chunk = flow.lookahead, flow.min_chunk
-
-    def new_state(self, seed: int) -> FlowSoundState:
-        """State of a fresh stream, in nobody's voice."""
-        return self.flow.new_state(seed)
+    def __init__(self, flow: TokenFlow, hift: HiftVocoder, first: int) -> None:
+        super().__init__(flow, hift)
+        self.first = first
 
     def decode(self, frames: Sequence[Tensor], states: Sequence[FlowSoundState], final: Sequence[bool]) -> list[Tensor]:
         """New tokens [n_i, 1] of each stream -> samples; see `FlowDetokenizer.decode`."""
         codes = [part.flatten() - self.first for part in frames]
-        return self.flow.decode([part[(part >= 0) & (part < CODES)] for part in codes], states, final)
+        return super().decode([part[(part >= 0) & (part < CODES)] for part in codes], states, final)

@@ -44,7 +44,7 @@ class StepAudio2(SpeechLM):
     """
 
     hears, hearing_rate = True, RATE
-    codebooks = 1
+    codebooks, clones = 1, True
     defaults = Sampling(temperature=0.7, top_k=0, top_p=0.9, min_p=0.0, repetition_penalty=1.05)
 
     def __init__(self, network: CausalLM, ear: Ear, writer: Writer, detokenizer: StepDetokenizer, voices: Voices) -> None:
@@ -53,7 +53,7 @@ class StepAudio2(SpeechLM):
         shape = network.decoder.config
         self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
         self.frame_rate = detokenizer.sample_rate / detokenizer.samples_per_group
-        self._voices, self.voices = voices, voices.names
+        self.known_voices, self.voices = voices, voices.names
         self._ids = writer.sayable().to(self.device)  # of the rows of `head`
         self._rows = torch.full((network.embed.num_embeddings,), -1, device=self.device)
         self._rows[self._ids] = torch.arange(len(self._ids), device=self.device)
@@ -67,15 +67,14 @@ class StepAudio2(SpeechLM):
         `dtype` is that of the language model and of the ear; flow and HiFT stay in float32.
         """
         network, ear, writer = load_networks(folder, PROMPT + FRAMES, device, dtype)
-        flow, voices = load_sound(folder, device)
-        return cls(network, ear, writer, StepDetokenizer(flow, writer.marks.first_code), voices)
+        return cls(network, ear, writer, *load_sound(folder, writer.marks.first_code, device))
 
     def split(self, text: str) -> list[str]:
         return sentences.pieces(text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
 
     def preprocess(self, utterance: Utterance) -> Prompt:
         written = self._prompter.answer(utterance.conversation or (Said("user", utterance.text),))
-        asked = Asked(written, self._voices.of(utterance.voice, utterance.imitation))
+        asked = Asked(written, self.known_voices.of(utterance.voice, utterance.imitation))
         return Prompt(len(written.ids), FRAMES, asked)
 
     def listen(self) -> Hearing:
@@ -85,10 +84,13 @@ class StepAudio2(SpeechLM):
         hear(self.ear, hearing, samples, final)
 
     def clone(self, clip: Clip) -> FlowState:
-        return self._voices.clone(clip)
+        return self.known_voices.clone(clip)
+
+    def size(self, imitation: FlowState) -> int:
+        return imitation.bytes
 
     def sound(self, prompt: Prompt, seed: int) -> FlowSoundState:
-        return self.detokenizer.flow.speak_as(prompt.data.voice, seed)
+        return self.detokenizer.speak_as(prompt.data.voice, seed)
 
     def silent(self, frame: Tensor) -> bool:
         return not self.writer.marks.is_code(int(frame[0]))

@@ -23,16 +23,15 @@ class Voices:
     """The model's own, and those that listeners bring along."""
 
     def __init__(self, detokenizer: FlowDetokenizer, reader: VoiceReader, recordings: dict[str, Clip]) -> None:
-        """The first of `recordings` is the default; without any that is nobody's."""
+        """The first of `recordings` is the default; without any that is nobody's, until it is set."""
         self._flow, self._rate, self._reader = detokenizer.flow, detokenizer.sample_rate, reader
-        own = {name: self.clone(clip) for name, clip in recordings.items()}
-        default = next(iter(own.values()), None) or self._flow.prime(detokenizer.nobody)
-        self._own = {"default": default, **own}
-        self.names = tuple(self._own)
+        self._own = {name: self.clone(clip) for name, clip in recordings.items()}
+        self.default = next(iter(self._own.values()), None) or self._flow.prime(detokenizer.nobody)
+        self.names = ("default", *self._own)
 
     def of(self, name: str, imitation: Any) -> FlowState:
         """The voice of this name, or what `clone` made of a listener's recording, if there is one."""
-        return self._own[name] if imitation is None else imitation
+        return self._own.get(name, self.default) if imitation is None else imitation
 
     def clone(self, clip: Clip) -> FlowState:
         """A recording at the detokenizer's rate -> a voice. Raises `InvalidRequest`."""

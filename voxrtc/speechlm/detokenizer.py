@@ -1,0 +1,45 @@
+"""The interface of detokenizers: frames of audio tokens become sound, streaming."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor
+
+
+class Detokenizer(ABC):
+    """Frames of audio tokens -> samples, streaming and exact.
+
+    Exact: for every way of cutting a stream into calls, alone or beside others, the samples are those of one call, equal
+    in number (`samples_per_group` for each whole group of frames; what is left of a group at the end makes no sound) and in
+    value to 1e-4.
+    """
+
+    sample_rate: int
+    group: int = 1  # frames that only together make sound, where a model gives a codec's codes one by one
+    samples_per_group: int
+    lookahead: int  # frames that must follow a frame, at most, before its samples can be had
+    min_chunk: int  # frames below which a call is not worth its cost
+    long_chunk: int = 0  # frames up to which a longer call costs less a frame; 0: nobody knows
+    lag: int = 0  # of the frames that were worked on, the latest, whose samples come with later ones
+
+    @abstractmethod
+    def new_state(self, seed: int) -> Any:
+        """State of a fresh stream; `seed` makes its noise reproducible."""
+
+    def before(self, state: Any) -> int:
+        """Frames that stand before a fresh state's first and are worked on with it, like the last ones of a voice's prompt."""
+        return 0
+
+    def ripe(self, frames: int) -> int:
+        """Of a stream's first `frames` frames, those before it included, how many all is there for that work on them needs."""
+        return max(0, frames - self.lookahead)
+
+    @abstractmethod
+    def decode(self, frames: list[Tensor], states: list[Any], final: list[bool]) -> list[Tensor]:
+        """New frames [n_i, width] of each stream (n_i may be 0) -> its float samples that are ready, maybe none.
+
+        States advance in place, at the end: a call that raises has moved none. `final` gives out what lookahead held
+        back; such a state is used up.
+        """
