@@ -106,7 +106,7 @@ def tell_times(server: httpx.Client, model: str, sound: np.ndarray) -> None:
     for _ in range(2):
         wanted = {"input": "Yes.", "model": model, "voice": {"id": made["id"]}, "response_format": "pcm"}
         with server.stream("POST", "/v1/audio/speech", json=wanted) as answer:
-            assert next(answer.iter_raw())
+            assert answer.status_code == 200 and next(answer.iter_raw())
             times.append(time.monotonic())
     assert server.delete(f"/v1/audio/voices/{made['id']}").json()["deleted"]
     upload, first, again = 1000 * np.diff(times)
