@@ -28,7 +28,7 @@ from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.response import Response
-from voxrtc.chat.session_settings import Format, SessionSettings
+from voxrtc.chat.session_settings import Format, Ours, SessionSettings
 from voxrtc.chat.speaking import Line, Speaking
 from voxrtc.chat.stages import Marks, Turn
 from voxrtc.chat.tally import Tally
@@ -40,6 +40,7 @@ from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
 
 log = logging.getLogger(__name__)
+DEFAULTS = Ours()
 
 
 class Session:
@@ -61,13 +62,13 @@ class Session:
         manner: Manner,
         tally: Tally,
         recordings: Mapping[str, Reference],  # by the ids of the voices in them
-        background: bool = False,
+        ours: Ours = DEFAULTS,
         id: str = "",
     ) -> None:
         self._engines, self._choice, self._recordings = engines, choice, recordings
-        self._manner, self.background, self.id = manner, background, id or events.new_id("sess")
+        self._manner, self.background, self.id = manner, ours.background, id or events.new_id("sess")
         self._about = {**logs.ids(), "session": self.id}  # with the call that it began with
-        self._delivery = ""  # how to speak, in words
+        self._delivery = (ours.instructions or "").strip()  # how to speak, in words
         self._ear = Ear(transcriber, engines, lambda: self.model, self.id)
         self._answerer = Answerer(engines, self._ear, replier)
         self._input = InputBuffer(self, self._ear, detect, turns)
