@@ -267,7 +267,7 @@ class MediaServer:
         tally = Tally() if background else self._tally  # what nobody hears is no example
         logs.about(session=(id := events.new_id("sess")))
         parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, tally)
-        return Session(*parts, self._recordings, background=background, id=id)
+        return Session(*parts, self._recordings, ours=wanted.voxrtc, id=id)
 
     def _over(self, talk: Talk | Socket) -> None:
         self._underruns += talk.track.underruns

@@ -27,7 +27,7 @@ from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.response import Response
-from voxrtc.chat.session_settings import Format, SessionSettings
+from voxrtc.chat.session_settings import Format, Ours, SessionSettings
 from voxrtc.chat.speaking import Line, Speaking
 from voxrtc.chat.stages import Marks, Turn
 from voxrtc.chat.tally import Tally
@@ -39,6 +39,7 @@ from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
 
 log = logging.getLogger(__name__)
+DEFAULTS = Ours()
 
 
 class Session:
@@ -60,12 +61,12 @@ class Session:
         manner: Manner,
         tally: Tally,
         recordings: Mapping[str, Reference],  # by the ids of the voices in them
-        background: bool = False,
+        ours: Ours = DEFAULTS,
         id: str = "",
     ) -> None:
         self._engines, self._choice, self._recordings = engines, choice, recordings
-        self._manner, self.background, self._id = manner, background, id or events.new_id("sess")
-        self._delivery = ""  # how to speak, in words
+        self._manner, self.background, self._id = manner, ours.background, id or events.new_id("sess")
+        self._delivery = (ours.instructions or "").strip()  # how to speak, in words
         self._ear = Ear(transcriber, engines, lambda: self.model, self._id)
         self._answerer = Answerer(engines, self._ear, replier)
         self._input = InputBuffer(self, self._ear, detect, turns)
