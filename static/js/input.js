@@ -115,10 +115,12 @@ export class Input extends EventTarget {
     this.#tell("change");
   }
 
-  /** Who answers from now on: another model may be somebody else. */
+  /** Who answers from now on: another model may do so itself, or no more. */
   #meet({ voxrtc }) {
-    this.answers = voxrtc ? voxrtc.answers !== null : this.answers;
-    this.#itself = voxrtc?.answers === "itself";
+    const itself = voxrtc?.answers === "itself";
+    if (itself === this.#itself) return;
+    this.#itself = itself;
+    this.answers = Boolean(voxrtc?.answers);
     this.#tell("change");
   }
 

@@ -38,6 +38,8 @@ test("another model may be somebody else", () => {
   input.take({ type: "session.updated", session: session("replier") });
   input.take({ ...committed, item_id: "b" });
   assert.equal(said.length, 1);
+  assert.equal(input.answers, true);
+  input.take({ type: "session.updated", session: session("itself") });
   input.take({ type: "session.updated", session: session(null) });
   assert.equal(input.answers, false);
 });
