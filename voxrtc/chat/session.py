@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
+from voxrtc import logs
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events, items
 from voxrtc.chat.answerer import Answerer
@@ -64,9 +65,10 @@ class Session:
         id: str = "",
     ) -> None:
         self._engines, self._choice, self._recordings = engines, choice, recordings
-        self._manner, self.background, self._id = manner, background, id or events.new_id("sess")
+        self._manner, self.background, self.id = manner, background, id or events.new_id("sess")
+        self._about = {**logs.ids(), "session": self.id}  # with the call that it began with
         self._delivery = ""  # how to speak, in words
-        self._ear = Ear(transcriber, engines, lambda: self.model, self._id)
+        self._ear = Ear(transcriber, engines, lambda: self.model, self.id)
         self._answerer = Answerer(engines, self._ear, replier)
         self._input = InputBuffer(self, self._ear, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
@@ -122,7 +124,8 @@ class Session:
         """Mistakes are told."""
         self.took = event.event_id or self.took
         try:
-            self._handle(event)
+            with logs.of(**self._about):  # packets come in turns of the loop that are others'
+                self._handle(event)
         except EventError as error:
             self._complain(error, event.event_id)
         except Exception:
@@ -180,7 +183,7 @@ class Session:
 
     def said(self, id: str, transcript: str | None) -> None:
         self._conversation.understood(id, transcript)
-        if transcript and self._answerer.there(self.model) and not self._ear.given(id):
+        if transcript and self._answerer.who(self.model) and not self._ear.given(id):
             self._answer()
 
     def _answer(self) -> None:
@@ -291,14 +294,14 @@ class Session:
         self.speaking.start(Response(self.line.send, request, marks, parts, outputs, wish.metadata))
 
     def _settings(self) -> dict[str, Any]:
-        heard = self._input.describe(answered=self._answerer.there(self.model))
+        heard = self._input.describe(answered=(who := self._answerer.who(self.model)) is not None)
         return {
-            "id": self._id,
+            "id": self.id,
             "object": "realtime.session",
             "type": "realtime",
             "model": self._choice.model,
             **self._manner.describe(),
-            "voxrtc": {"instructions": self._delivery},
+            "voxrtc": {"answers": who, "instructions": self._delivery},
             "audio": {
                 "input": {"format": describe(self.input_format), **heard},
                 "output": {"format": describe(self.output_format), "voice": self._choice.voice},
