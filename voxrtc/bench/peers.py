@@ -29,7 +29,7 @@ def in_time(kind: str, peers: int, seconds: float, core: int) -> bool:
 
 def most(kind: str, seconds: float, core: int) -> int:
     """The largest number of listeners, to a tenth."""
-    search = Search(16, precision=1.1, lowest=1, highest=MOST, step=2)
+    search = Search(60, precision=1.1, lowest=1, highest=MOST, step=2)
     while not search.done:
         search.tell(in_time(kind, round(search.rate), seconds, core))
     return round(search.good)

@@ -10,12 +10,11 @@ from datetime import datetime
 from typing import Protocol
 
 from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCRtpSender, RTCSessionDescription
-from aiortc.stats import RTCRemoteInboundRtpStreamStats, RTCTransportStats
 
 from voxrtc.rtc.microphone import Microphone, MicrophoneListener, SoundPacket
 from voxrtc.rtc.offer import BadOffer, checked
 from voxrtc.rtc.playout import PAST
-from voxrtc.rtc.receiver import shorten, tap
+from voxrtc.rtc.receiver import received, shorten, tap
 from voxrtc.rtc.sender import Sender
 from voxrtc.rtc.sound import FRAME
 from voxrtc.rtc.track import PlayoutTrack
@@ -46,8 +45,8 @@ class PeerListener(MicrophoneListener, Protocol):
 class Liveness:
     """Whether a silent browser is still there. Pure; times in seconds.
 
-    A message is a sign of life. When none has come for `PROBE_AFTER` the browser is asked, and then any packet
-    counts, since its SCTP acknowledges what it gets even when its page never says anything (RFC 9260 section 6.2).
+    A packet is a sign of life: a message, sound, or a report of what came. When none has come for `PROBE_AFTER` the browser
+    is asked, since its SCTP acknowledges what it gets even when its page never says anything (RFC 9260 section 6.2).
     Consent checks (RFC 7675) would tell too, but only after 30 s.
     """
 
@@ -200,12 +199,16 @@ class Peer:
             if time.monotonic() > deadline:
                 logger.info("a browser did not connect within %.0f s", Liveness.CONNECT_WITHIN)
                 return self._end()
+        seen = 0
         while True:
             await asyncio.sleep(Liveness.TICK)
             now = time.monotonic()
+            before, seen = seen, self._came
+            if seen > before:
+                self._liveness.heard(now)
             self._microphone.idle(now)
-            await self._look_at_loss()
-            verdict = self._liveness.check(now, await self._packets()) if self._liveness.quiet(now) else "alive"
+            self._look_at_loss()
+            verdict = self._liveness.check(now, seen) if self._liveness.quiet(now) else "alive"
             self._let(verdict)
             if verdict == "ask":
                 self.send(self.PROBE)
@@ -213,10 +216,9 @@ class Peer:
                 logger.info("a browser went away without a word")
                 return self._end()
 
-    async def _look_at_loss(self) -> None:
+    def _look_at_loss(self) -> None:
         """What the browser's receiver reports every few seconds (RFC 3550, section 6.4.1); a page of ours tells sooner."""
-        report = (await self._transceiver.sender.getStats()).values()
-        told = next((stats for stats in report if isinstance(stats, RTCRemoteInboundRtpStreamStats)), None)
+        told = self._sender.report
         if self._track and told and told.timestamp != self._reported:
             self._reported = told.timestamp
             self._track.lost(told.fractionLost / 256)
@@ -228,10 +230,12 @@ class Peer:
         elif self._track and verdict == "alive":
             self._track.go()
 
-    async def _packets(self) -> int:
+    @property
+    def _came(self) -> int:
         """DTLS and SRTP packets received so far."""
-        report = await self._connection.getStats()
-        return sum(stats.packetsReceived for stats in report.values() if isinstance(stats, RTCTransportStats))
+        sctp = self._connection.sctp
+        transports = {self._transceiver.receiver.transport} | ({sctp.transport} if sctp else set())
+        return sum(map(received, transports))
 
     def _end(self) -> None:
         if self._closing is None:

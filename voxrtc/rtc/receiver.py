@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pylibsrtp
-from aiortc import RTCRtpReceiver
+from aiortc import RTCDtlsTransport, RTCRtpReceiver
 from aiortc.jitterbuffer import JitterBuffer, JitterFrame
 from aiortc.rtcdtlstransport import State
 from aiortc.rtp import RtpPacket, is_rtcp
@@ -74,15 +74,21 @@ def shorten(receiver: RTCRtpReceiver, take: Take) -> None:
         _, kind, number, stamp, source = HEADER.unpack_from(data)  # which are sent in the clear
         if source not in sources or kind & TYPE not in codecs:
             return long_way(data, component)
-        counts[CAME] += 1
         try:
             packet = Arrived(number, stamp, _payload(dtls._rx_srtp.unprotect(data)))
         except (pylibsrtp.Error, ValueError, struct.error):
             return  # not from our browser, or garbled
+        counts[CAME] += 1
         sources[source].add(packet)
         take(packet)
 
     connection.data_received = data_received  # type: ignore[method-assign]
+
+
+def received(transport: RTCDtlsTransport) -> int:
+    """DTLS and SRTP packets so far. (To ask a connection's `getStats` costs 0.2 ms.)"""
+    count: int = vars(transport)[CAME]
+    return count
 
 
 def _payload(packet: bytes) -> bytes:

@@ -17,6 +17,7 @@ from aiortc import RTCRtpSender
 from aiortc.rtcdtlstransport import State
 from aiortc.rtcrtpparameters import RTCRtpCodecParameters
 from aiortc.rtp import HeaderExtensions
+from aiortc.stats import RTCRemoteInboundRtpStreamStats
 
 from voxrtc.rtc.beat import beat
 from voxrtc.rtc.sound import FRAME
@@ -26,7 +27,7 @@ HEADER = struct.Struct("!BBHII")  # version and extension, marker and payload ty
 EXTENSION = struct.Struct("!HH")
 VERSION, EXTENDED, MARKED = 0x80, 0x90, 0x80
 PRIVATE = "_RTCRtpSender__"
-USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "ntp_timestamp", "rtp_timestamp")
+USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "ntp_timestamp", "rtp_timestamp", "stats")
 COUNTED = ("octet_count", "packet_count")
 NTP_EPOCH = 2_208_988_800  # seconds between those of NTP and Unix
 
@@ -63,6 +64,12 @@ class Sender:
             beat().leave(self._step)
             self._get("rtp_exited").set()
 
+    @property
+    def report(self) -> RTCRemoteInboundRtpStreamStats | None:
+        """The browser's last one, of what came of it all. (aiortc's `getStats` makes a dozen objects to tell.)"""
+        reports = self._get("stats").values()
+        return next((each for each in reports if isinstance(each, RTCRemoteInboundRtpStreamStats)), None)
+
     def _step(self, now: float) -> None:
         track = self.track
         if track and (payload := track.due(now, self._again)) is not None:
@@ -79,7 +86,7 @@ class Sender:
         self._count(len(payload), stamp)
         dtls = self._sender.transport
         pair = dtls.transport._connection._nominated.get(1)
-        if pair and dtls._state is State.CONNECTED and not pair.protocol.transport.is_closing():
+        if pair and dtls._state is State.CONNECTED:
             packet = dtls._tx_srtp.protect(header + self._extension + payload)
             pair.protocol.transport.sendto(packet, pair.remote_addr)
 

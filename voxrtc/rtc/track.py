@@ -19,6 +19,7 @@ from voxrtc.rtc.pacer import Pacer
 from voxrtc.rtc.playout import LEAD, REFILL, Clock, Frame, Playout, PlayoutListener
 from voxrtc.rtc.quality import Adaptation
 from voxrtc.rtc.resampler import Resampler
+from voxrtc.rtc.soon import Soon
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
 EARLY = 0.001  # seconds by which a clock's wake-up may be early
@@ -83,7 +84,7 @@ class PlayoutTrack(MediaStreamTrack):
     ) -> None:
         super().__init__()
         self._now, self._sleep = now, sleep
-        self._playout = Playout(_Soon(listener))
+        self._playout = Playout(Soon(listener))
         self._pacer = Pacer()
         self._encoder, self._adaptation = OpusEncoder(0), Adaptation()
         self._job: Future[None] | None = None
@@ -292,19 +293,3 @@ def _nobody(frame: Samples | None) -> None:
 
 def _unknown() -> None:
     """What went out counts as heard."""
-
-
-class _Soon:
-    """Tells the listener in the loop's next turn: what it raises must not reach `recv`, whose sender would end."""
-
-    def __init__(self, listener: PlayoutListener) -> None:
-        self._listener = listener
-
-    def started(self, clock: Clock) -> None:
-        asyncio.get_running_loop().call_soon(self._listener.started, clock)
-
-    def progress(self, clock: Clock) -> None:
-        asyncio.get_running_loop().call_soon(self._listener.progress, clock)
-
-    def stopped(self, clock: Clock) -> None:
-        asyncio.get_running_loop().call_soon(self._listener.stopped, clock)
