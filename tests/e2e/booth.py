@@ -43,8 +43,6 @@ def check_cloned(playwright: Playwright, server: httpx.Client, model: str, folde
         check_file(desk, server, folder, mine)
         page.get_by_role("button", name="Delete “a hum”").click()
         page.wait_for_function(f"{OWN}.length === 1")
-        page.get_by_label("Voice", exact=True).select_option(mine)
-        desk.hear("Yes.")
         page.goto("about:blank")
         await_gone(server, mine)
         tell_times(server, model, np.concatenate(sound)[: 10 * RATE])
