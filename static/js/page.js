@@ -184,6 +184,12 @@ async function load(name) {
 function use(name) {
   choose("model", name);
   paintModels();
+  prefer();
+}
+
+/** What is said from now on is for the model chosen, once it can answer. */
+function prefer() {
+  if (!obstacle()) talker.prefer(wish("text"));
 }
 
 function startComparison() {
@@ -207,7 +213,8 @@ function onKey(event) {
 function onInput({ target }) {
   chosen[target.name] = target.value;
   if (/^(model|voice)(-|$)/.test(target.name)) paintModels();
-  else if (target.name === "mode") talker.choose(target.value);
+  if (target.name === "model" || target.name === "voice") prefer();
+  if (target.name === "mode") talker.choose(target.value);
   else if (target.name === "microphone" || target.name === "speaker") talker.gear.choose(target.name, target.value);
   else if (target.name === "message") paint();
 }

@@ -72,6 +72,11 @@ export class Talker extends EventTarget {
     return this.#have(wish, (asked) => this.voice.request({ input }, asked));
   }
 
+  /** The next answer is to be with this model and voice. @param {Wish} wish */
+  prefer(wish) {
+    if (this.line.open) this.line.settle(sessionOf(wish));
+  }
+
   /** Have the line open, so that the next wish need not wait for it. Call it inside the person's gesture. @param {Wish} wish */
   async open(wish) {
     this.stop();

@@ -91,7 +91,8 @@ class Listening(Stage):
 
     def __init__(self, transport: InProcess, replier: Talkative) -> None:
         super().__init__(replier=replier)  # type: ignore[arg-type]
-        self.session._engines = self.session.speaking._engines = Fleet({transport.info.name: transport})
+        engines, session = Fleet({transport.info.name: transport}), self.session
+        session._engines = session.speaking._engines = session._answerer._engines = engines
         self.session._choice = self.session._choice.__class__(transport.info.name, "default")
         self.packets: list[bytes] = []
         self.marks: list[int] = []  # packets sent when each response began to sound

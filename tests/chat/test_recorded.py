@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import msgspec
 
-from tests.chat.stage import LONG, Stage, until
+from tests.chat.stage import LONG, PATIENCE, Stage, until
 from tests.chat.test_media import ask, server
+from tests.engine.test_imitations import Mimic, reference
+from tests.engine.toy import INFO
 from tests.fake_engine import TONE_MODEL, ToneTransport
+from tests.fake_hearing import Hearing
 from tests.rtc.browser import Browser
-from voxrtc.messages.engine import ForgetVoice, Generate, Reference
+from voxrtc.chat.server import MediaServer
+from voxrtc.engine.fleet import Fleet
+from voxrtc.engine.loop import Engine
+from voxrtc.engine.worker import Worker
+from voxrtc.messages.engine import EngineReply, EngineRequest, ForgetVoice, Generate, Progress, Reference
 from voxrtc.messages.media import (
     Answer,
+    ClientEvent,
     DropVoice,
     GetVoices,
     KeepVoice,
     Noted,
     Offer,
+    Open,
+    Opened,
     Refused,
+    ServerEvent,
     Transcribe,
     Transcribed,
     VoicesUsed,
 )
+from voxrtc.settings import Settings
 
 MIMIC = msgspec.structs.replace(TONE_MODEL, name="mimic", clones=True)
 MINE, THEIRS = f"voice_{'0' * 32}", f"voice_{'1' * 32}"
@@ -105,8 +123,8 @@ async def test_a_media_process_has_the_voices_that_it_was_told_of() -> None:
     session = {"audio": {"output": {"voice": {"id": MINE}}}}
     early = await ask(media, Offer(call="early", sdp=await browser.offer(), session=session))
     assert isinstance(early, Refused) and early.code == "voice_gone"
-    for voice, reference in ((MINE, ME), (THEIRS, THEM)):
-        assert await ask(media, KeepVoice(call=voice, reference=reference)) == Noted(call=voice)
+    for voice, sound in ((MINE, ME), (THEIRS, THEM)):
+        assert await ask(media, KeepVoice(call=voice, reference=sound)) == Noted(call=voice)
     answer = await ask(media, Offer(call="a", sdp=await browser.offer(), session=session))
     assert isinstance(answer, Answer)
     await browser.accept(answer.sdp)
@@ -122,3 +140,45 @@ async def test_a_media_process_has_the_voices_that_it_was_told_of() -> None:
     assert isinstance(asked[0], Generate) and asked[0].reference == ME and asked[1:] == [ForgetVoice(digest=ME.digest)]
     await browser.close()
     await media.close()
+
+
+class Here:
+    """The way to an engine in this process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def connect(self, on_reply: Callable[[EngineReply], None], on_lost: Callable[[], None]) -> None:
+        self._reply = partial(asyncio.get_running_loop().call_soon_threadsafe, on_reply)
+        on_reply(Progress(state="ready", info=self._engine.info))
+
+    def send(self, request: EngineRequest) -> None:
+        self._engine.submit(request, self._reply)
+
+    async def close(self) -> None: ...
+
+
+async def test_from_a_recording_to_its_sound_and_to_its_end_with_an_engine() -> None:
+    """It is heard once, spoken with twice, and nothing of it is left."""
+    model = Mimic()
+    engine = Engine(Worker(model, 4), msgspec.structs.replace(INFO, clones=True))
+    engine.start()
+    told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    media = MediaServer(Fleet({INFO.name: Here(engine)}), Hearing(), lambda: None, Settings())
+    tell = lambda reply: told.put_nowait(json.loads(reply.text)) if isinstance(reply, ServerEvent) else None  # noqa: E731
+    await media.handle(KeepVoice(call=MINE, reference=reference("x")), tell)
+    session = {"audio": {"output": {"voice": {"id": MINE}}}}
+    assert await media.handle(Open(call="a", session=session), tell) == Opened(call="a")
+    for _ in range(2):
+        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hello"}]}
+        event = {"type": "response.create", "response": {"input": [item]}}
+        await media.handle(ClientEvent(call="a", text=json.dumps(event)), tell)
+        async with asyncio.timeout(PATIENCE):
+            while (heard := await told.get())["type"] != "response.done":
+                pass
+        assert heard["response"]["status"] == "completed", heard
+    assert len(model.heard) == 1 and list(engine._prompts._imitations._made) == [reference("x").digest]
+    await media.handle(DropVoice(call=MINE), tell)
+    await until(lambda: not engine._prompts._imitations._made)
+    await media.close()
+    engine.stop()

@@ -215,6 +215,10 @@ async def test_models_change_within_a_session_and_keep_its_history_in_words() ->
         stage.do("conversation.item.retrieve", item_id=stage.all("response.done")[0]["response"]["output"][0]["id"])
         reply = stage.all("conversation.item.retrieved")[0]["item"]["content"][0]["transcript"]
         stage.choose("tone")
+        assert [stage.all(f"session.{word}")[0]["session"]["voxrtc"]["answers"] for word in ("created", "updated")] == [
+            "itself",
+            "replier",
+        ]
         stage.hearing.answer = "what now"
         stage.turn()
         await stage.answered(2)

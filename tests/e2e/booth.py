@@ -43,8 +43,6 @@ def check_cloned(playwright: Playwright, server: httpx.Client, model: str, folde
         check_file(desk, server, folder, mine)
         page.get_by_role("button", name="Delete “a hum”").click()
         page.wait_for_function(f"{OWN}.length === 1")
-        page.get_by_label("Voice", exact=True).select_option(mine)
-        desk.hear("Yes.")
         page.goto("about:blank")
         await_gone(server, mine)
         tell_times(server, model, np.concatenate(sound)[: 10 * RATE])
@@ -99,18 +97,26 @@ def check_chosen(desk: Desk, mine: str) -> None:
 
 def tell_times(server: httpx.Client, model: str, sound: np.ndarray) -> None:
     """How long a recording takes to be a voice, and that to sound by HTTP: first, and again."""
-    file, times = io.BytesIO(), [time.monotonic()]
+    file, began = io.BytesIO(), time.monotonic()
     soundfile.write(file, sound, RATE, format="WAV", subtype="PCM_16")
     made = server.post("/v1/audio/voices", files={"audio_sample": file.getvalue()}, data={"consent": "true"}).json()
-    times.append(time.monotonic())
-    for _ in range(2):
-        wanted = {"input": "Yes.", "model": model, "voice": {"id": made["id"]}, "response_format": "pcm"}
-        with server.stream("POST", "/v1/audio/speech", json=wanted) as answer:
-            assert next(answer.iter_raw())
-            times.append(time.monotonic())
+    times = [time.monotonic() - began, first_sound(server, model, made["id"]), first_sound(server, model, made["id"])]
     assert server.delete(f"/v1/audio/voices/{made['id']}").json()["deleted"]
-    upload, first, again = 1000 * np.diff(times)
+    upload, first, again = (1000 * each for each in times)
     print(f"10 s of a voice: uploaded and measured in {upload:.0f} ms, first sound {first:.0f} ms, again {again:.0f} ms")
+
+
+def first_sound(server: httpx.Client, model: str, voice: str) -> float:
+    """Seconds until it comes; then all of it is heard, so that nothing is under way."""
+    wanted = {"input": "Yes.", "model": model, "voice": {"id": voice}, "response_format": "pcm"}
+    began = time.monotonic()
+    with server.stream("POST", "/v1/audio/speech", json=wanted) as answer:
+        parts = answer.iter_raw()
+        assert answer.status_code == 200 and next(parts)
+        took = time.monotonic() - began
+        for _ in parts:
+            pass
+    return took
 
 
 def await_voice(desk: Desk, name: str) -> str:

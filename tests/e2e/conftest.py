@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -34,16 +35,29 @@ FLAGS = [
 ]
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+# They measure what is heard, or when: never two of them at a time
+SOUND = {f"test_{name}" for name in ("calls", "dashboard", "fallback", "speech", "stock_client", "talk", "turns")}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder are browser tests. Of two workers one has all that measure sound, `SOUND`, one after the other,
-    and the other one the rest, file by file, as these share pages and servers."""
+    """All tests of this folder are browser tests."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.e2e)
-            if not item.get_closest_marker("xdist_group"):
-                item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One worker has all of `SOUND`; another one the rest, file by file, as the tests of a file share pages and servers."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class BySound(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            return "sound" if Path(file).stem in SOUND else file
+
+    return BySound(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from playwright.sync_api import Browser, Page
 
 SCRIPTS = [(Path(__file__).parent / name).read_text("utf-8") for name in ("recorder.js", "wire.js")]
 PATIENCE = 60_000  # ms: the longest a sentence may take on a busy machine
-SOUND = pytest.mark.xdist_group("sound")  # its tests measure what is heard, or when: never two of them at a time
 
 
 def open_window(browser: Browser, **options: Any) -> Page:

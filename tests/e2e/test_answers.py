@@ -10,9 +10,9 @@ import pytest
 import yaml
 from playwright.sync_api import Browser
 
-from tests.e2e.conftest import ROOT, running
 from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_turns import MOUTH
+from tests.program import ROOT, running
 from tests.speech import recorded
 from tests.speechlm.families import write_stepaudio2
 

@@ -7,10 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.desk import SOUND, Desk
+from tests.e2e.desk import Desk
 from tests.waiting import eventually
 
-pytestmark = SOUND
 LONG = " ".join(["The river runs past the mill, under the bridge, and on through the quiet fields to the sea."] * 12)
 SILENT_WITHIN = 150  # ms
 FREE_WITHIN = 5.0  # s: what a dead browser may hold on to

@@ -12,11 +12,10 @@ import pytest
 from fastapi import FastAPI
 from playwright.sync_api import Page
 
-from tests.e2e.desk import SOUND, Desk, open_window
+from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_turns import MOUTH
 from tests.speech import recorded
 
-pytestmark = SOUND
 LIVE = "/v1/voxrtc/live"
 TEXT = "The river runs past the mill, under the bridge, and on through the quiet fields to the sea."
 # And "words", where they were not in hand when the turn was over

@@ -64,8 +64,11 @@ def programs(client: httpx.Client) -> None:
     assert "voxrtc_ttfa_seconds_count" in client.get("/metrics", headers=bearer).text
     for body in ("{", '{"input": 1}', '{"input": "one", "model": "parrot"}'):
         assert client.post("/v1/audio/speech", content=body, headers=bearer | {"Content-Type": "application/json"}).is_error
-    large = [client.get("/healthz", headers={"X-Large": "x" * size}).status_code for size in (20_000, 200_000)]
-    assert large == [431, 400], "by us, and by what reads them, before all of them have come"
+    assert client.get("/healthz", headers={"X-Large": "x" * 20_000}).status_code == 431
+    try:  # what reads them gives up before all of them have come, and may hang up on whoever goes on
+        assert client.get("/healthz", headers={"X-Large": "x" * 200_000}).status_code == 400
+    except httpx.NetworkError:
+        pass
     offer = {"Content-Type": "application/sdp"} | bearer
     assert client.post("/v1/realtime/calls", content="v=0\r\nnonsense", headers=offer).status_code == 400
     assert client.post("/v1/audio/speech", json={"input": "one"}, headers=bearer | {"Origin": "https://evil.example"}).is_error

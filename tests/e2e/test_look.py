@@ -154,5 +154,5 @@ def test_gradio_may_make_the_page_anew_while_both_speak(page: Page, server: http
     assert page.locator(".vx-line").inner_text().startswith("This sentence")
     assert page.get_by_label("Loudspeaker").is_visible()
     desk.await_state("ready")
-    assert page.evaluate("voxrtc.lines.at(-1).state") == "whole"
+    page.wait_for_function("voxrtc.lines.at(-1).state === 'whole'")
     assert len(calls) == 1

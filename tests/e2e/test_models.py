@@ -203,7 +203,7 @@ def check_told_how(desk: Desk) -> None:
     line.fill("very slowly " * 60)
     page.get_by_label("Text to be spoken").fill("Yes.")
     page.locator("[name=speak]").click()
-    page.wait_for_function("document.querySelector('[data-part=trouble]').textContent.includes('Please use fewer.')")
+    desk.await_trouble("Please use fewer.")
     page.get_by_label("Model", exact=True).select_option("lark")
     line.wait_for(state="hidden")
     page.get_by_label("Model", exact=True).select_option("cosyvoice2")

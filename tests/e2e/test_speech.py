@@ -11,9 +11,8 @@ import soundfile
 from playwright.sync_api import Browser
 
 from tests.e2e import ear
-from tests.e2e.desk import SOUND, Desk, open_window
+from tests.e2e.desk import Desk, open_window
 
-pytestmark = SOUND
 SENTENCES = [
     "The small boat drifted slowly past the old stone bridge.",
     "Please close the garden gate before the dog runs into the street.",

@@ -22,7 +22,7 @@ from playwright.sync_api import Page, Playwright, Route
 
 from tests.e2e import ear
 from tests.e2e.conftest import chromium
-from tests.e2e.desk import PATIENCE, SCRIPTS, SOUND, open_window
+from tests.e2e.desk import PATIENCE, SCRIPTS, open_window
 from tests.e2e.test_calls import LONG
 from tests.e2e.test_talk import RATE, silence, voice
 from tests.speech import SAID, recorded
@@ -33,13 +33,10 @@ BUNDLE = CLIENTS / "node_modules/@openai/agents-realtime/dist/bundle"
 FIRST, LAST = f"That is a good question, I think. {LONG}", "It rains in Oslo, as it often does."
 ANSWERS = [FIRST, ToolCall("call_1", "weather", '{"city": "Oslo"}'), LAST, "Sunshine."]
 
-pytestmark = [
-    SOUND,
-    pytest.mark.skipif(
-        not (BUNDLE.exists() and shutil.which("node")),
-        reason="the stock client is not installed: with npm, `make stock-client` does it",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not (BUNDLE.exists() and shutil.which("node")),
+    reason="the stock client is not installed: with npm, `make stock-client` does it",
+)
 
 
 def test_over_websocket_in_node(answering: tuple[httpx.Client, FastAPI], tmp_path: Path) -> None:

@@ -18,12 +18,11 @@ from playwright.sync_api import Browser, Page, Playwright
 
 from tests.e2e import ear
 from tests.e2e.conftest import chromium
-from tests.e2e.desk import SOUND, Desk, open_window
+from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_calls import LONG
 from tests.e2e.test_turns import MOUTH
 from tests.speech import SAID, recorded
 
-pytestmark = SOUND
 RATE = 48_000
 SILENT_WITHIN = (200, 300)  # ms from the onset of speech, median and p95, on a quiet machine; Chromium's stages are in it
 BREATHLESS = " ".join(

@@ -77,7 +77,7 @@ async def test_two_replicas_speak_as_one_and_one_may_die(tmp_path: Path) -> None
         os.kill(pids[0], signal.SIGKILL)
         ended = await asyncio.gather(*talking, return_exceptions=True)
         failed = [each for each in ended if isinstance(each, StreamFailed)]
-        assert 1 <= len(failed) <= 2 and all(each.code == "engine_lost" for each in failed)
+        assert 1 <= len(failed) <= 3 and all(each.code == "engine_lost" for each in failed)
         assert [each for each in ended if isinstance(each, int)] == [alone] * (4 - len(failed))
         assert await speech(client) == alone  # by the other one, at once
         await both(client)

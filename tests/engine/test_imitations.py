@@ -65,6 +65,17 @@ def test_only_the_latest_voices_are_kept() -> None:
     assert len(model.heard) == KEPT + 2
 
 
+def test_a_recordings_voice_goes_by_a_name_of_its_own() -> None:
+    bench = Bench(model=Mimic())
+    for stream, recording in (("a", reference("x")), ("b", None)):
+        request = Generate(stream=stream, text="hello", accepted=0.0, voice="voice_1", reference=recording)
+        bench.send(request, stream)
+    bench.run()
+    refused = bench.replies["b"][-1]
+    assert isinstance(bench.replies["a"][-1], Ended)
+    assert isinstance(refused, Failed) and "There is no voice" in refused.message
+
+
 def test_a_voice_that_was_deleted_is_forgotten_and_others_are_not() -> None:
     model = Mimic()
     bench = Bench(model=model)

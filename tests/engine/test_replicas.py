@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from tests.fake_engine import TONE_MODEL, ToneTransport
+from tests.waiting import until
 from voxrtc.engine import replicas as replicas_module
 from voxrtc.engine.client import Transport
 from voxrtc.engine.replicas import Replicas
@@ -117,15 +118,9 @@ async def house() -> AsyncIterator[House]:
     host, told, opened = ToneHost(), [], []  # type: ignore[var-annotated]
     replicas = Replicas(host, 2, told.append, lambda _, info: opened.append(info.name))
     made = House(host, replicas, told, opened)
-    await eventually(lambda: len(host.found) == 2)
+    await until(lambda: len(host.found) == 2)
     yield made
     await replicas.close()
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 async def test_streams_are_shared_out_and_what_they_are_told_is_theirs(house: House) -> None:
@@ -149,7 +144,7 @@ async def test_what_concerns_a_stream_goes_where_it_is(house: House) -> None:
     other = house.say("many " * 50)
     await other.until(Chunk)
     house.replicas.submit(Cancel(stream=other.name), other)
-    await eventually(lambda: any(isinstance(r, Cancel) for r in house.host.found[house.speaker(other)].requests))
+    await until(lambda: any(isinstance(r, Cancel) for r in house.host.found[house.speaker(other)].requests))
 
 
 async def test_a_recording_is_made_into_a_voice_once(house: House) -> None:
@@ -169,7 +164,7 @@ async def test_a_conversation_is_heard_and_answered_in_one_place(house: House) -
             for first, final in ((True, False), (False, True)):
                 hear = Hear(hearing=f"{person}/{turn}", pcm=b"", sample_rate=16_000, first=first, final=final)
                 house.replicas.submit(hear, nobody)
-    await eventually(lambda: sum(isinstance(r, Hear) for t in house.host.found.values() for r in t.requests) == 8)
+    await until(lambda: sum(isinstance(r, Hear) for t in house.host.found.values() for r in t.requests) == 8)
     where = {r.hearing: name for name, t in house.host.found.items() for r in t.requests if isinstance(r, Hear)}
     assert where["a/1"] == where["a/2"] and where["b/1"] == where["b/2"]
     for person in "ab":
@@ -179,16 +174,16 @@ async def test_a_conversation_is_heard_and_answered_in_one_place(house: House) -
             await listener.until(Ended)
             assert house.speaker(listener) == where[f"{person}/2"]
     house.replicas.submit(Forget(hearing="a/1"), nobody)
-    await eventually(lambda: any(isinstance(r, Forget) for r in house.host.found[where["a/1"]].requests))
+    await until(lambda: any(isinstance(r, Forget) for r in house.host.found[where["a/1"]].requests))
     house.replicas.submit(ForgetVoice(digest="x"), nobody)
-    await eventually(lambda: all(any(isinstance(r, ForgetVoice) for r in t.requests) for t in house.host.found.values()))
+    await until(lambda: all(any(isinstance(r, ForgetVoice) for r in t.requests) for t in house.host.found.values()))
 
 
 async def test_who_has_heard_nothing_yet_begins_anew_elsewhere_and_others_are_told(house: House) -> None:
     for transport in house.host.found.values():
         transport.speed = 0.5  # five words a second
     silent, other = house.say("one"), house.say(" ".join(["many"] * 50))
-    await eventually(lambda: sum(isinstance(r, Generate) for t in house.host.found.values() for r in t.requests) == 2)
+    await until(lambda: sum(isinstance(r, Generate) for t in house.host.found.values() for r in t.requests) == 2)
     lost = house.host.found[house.speaker(silent)]
     lost.lose()
     ended = await silent.until(Ended)
@@ -224,16 +219,16 @@ async def test_a_drained_replica_ends_after_its_streams_and_takes_no_more(house:
         await listener.until(Ended)
         assert not any(isinstance(reply, Failed) for reply in listener.replies)
     assert {house.speaker(listener) for listener in later} == {"replica-0"}
-    await eventually(lambda: house.host.stopped == ["replica-1"])
+    await until(lambda: house.host.stopped == ["replica-1"])
     house.replicas.submit(SetReplicas(count=3), Listener(""))
-    await eventually(lambda: {"replica-0", "replica-1", "replica-2"} <= house.host.found.keys())
+    await until(lambda: {"replica-0", "replica-1", "replica-2"} <= house.host.found.keys())
 
 
 async def test_one_that_no_place_was_found_for_can_be_given_up(house: House) -> None:
     house.host.missing = {"replica-2"}
     house.replicas.submit(SetReplicas(count=3), Listener(""))
     house.replicas.submit(SetReplicas(count=2), Listener(""))
-    await eventually(lambda: house.host.stopped == ["replica-2"])
+    await until(lambda: house.host.stopped == ["replica-2"])
 
 
 async def test_they_answer_as_one(house: House) -> None:
@@ -242,13 +237,13 @@ async def test_they_answer_as_one(house: House) -> None:
     models = await house.asked(GetModels(call=8), Models)
     assert isinstance(models, Models) and models.models == [TONE_MODEL]
     house.replicas.submit(SetPolicy(policy="fifo"), Listener(""))
-    await eventually(lambda: all(transport.policy == "fifo" for transport in house.host.found.values()))
+    await until(lambda: all(transport.policy == "fifo" for transport in house.host.found.values()))
     house.host.found["replica-1"].lose()
-    await eventually(lambda: house.host.found["replica-1"].policy == "fifo" and not house.host.found["replica-1"].lost)
+    await until(lambda: house.host.found["replica-1"].policy == "fifo" and not house.host.found["replica-1"].lost)
 
 
 async def test_one_that_does_not_answer_is_ended(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicas_module, "SILENT", 0.0)
-    await eventually(lambda: {"replica-0", "replica-1"} <= set(house.host.stopped))
+    await until(lambda: {"replica-0", "replica-1"} <= set(house.host.stopped))
     monkeypatch.undo()
     await house.say().until(Ended)

@@ -176,6 +176,17 @@ def test_a_failing_ear_fails_alone(sound: bytes, code: str, words: str) -> None:
     assert bench.codes["c"] == bench.codes["d"], "where the words are known they stand for the sound"
 
 
+def test_an_ear_that_does_not_open_fails_alone() -> None:
+    model = Talker()
+    model.listen = lambda: 1 / 0  # type: ignore[method-assign,return-value]
+    bench = Bench(model=model)
+    hear(bench, "ear", pcm(0.1))
+    ask(bench, "a", Heard(hearing="ear"))
+    ask(bench, "b", Words(role="user", text="hello"))
+    bench.run()
+    assert isinstance(bench.replies["a"][-1], Failed) and isinstance(bench.replies["b"][-1], Ended)
+
+
 def test_a_stream_whose_words_cannot_be_read_fails_alone() -> None:
     model = Talker()
     model.written = lambda frames: 1 / 0  # type: ignore[method-assign,return-value]

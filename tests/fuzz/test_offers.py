@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from typing import Any
 
@@ -59,3 +60,34 @@ async def test_no_offer_hurts_anybody(count: int) -> None:
     await model.close()
     await media.close()
     assert (await stats(media)).peers == 0
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(40, marks=pytest.mark.chaos)])
+async def test_what_is_no_message_ends_no_other_s_call(count: int) -> None:
+    """Below the events: text that is no UTF-8, kinds of messages that there are not, channels that open twice. aiortc ends the
+    call at some of it, and says so in the log."""
+    rng, media = random.Random(count), server(ToneTransport(4.0))
+    listener = Browser()
+    answer = await ask(media, Offer(call="listener", sdp=await listener.offer()))
+    assert isinstance(answer, Answer)
+    await listener.accept(answer.sdp)
+    listener.say(" ".join([LONG] * 9))
+    await listener.event("output_audio_buffer.started")
+    for number in range(count):
+        browser = Browser()
+        answer = await ask(media, Offer(call=f"{number}", sdp=await browser.offer()))
+        assert isinstance(answer, Answer)
+        await browser.accept(answer.sdp)
+        await browser.event("session.created")
+        sctp, stream = browser.channel.transport, browser.channel.id
+        for _ in range(20):
+            with contextlib.suppress(ConnectionError):  # it has been let go
+                await sctp._send(
+                    rng.choice([stream, stream + 2]), rng.choice([50, 51, 53, 56, 57, 99]), rng.randbytes(rng.randrange(1, 40))
+                )
+        await ask(media, HangUp(call=f"{number}"))
+        await browser.close()
+    now = await stats(media)
+    assert (now.peers, now.underruns, len(now.playing)) == (1, 0, 1)
+    await listener.close()
+    await media.close()

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.waiting import until
 from voxrtc.rtc.beat import beat
 
 
@@ -14,9 +15,7 @@ async def test_all_are_called_together_at_multiples_of_20_ms() -> None:
     steps = [each.append for each in times]
     for step in steps:
         beat().join(step)
-    async with asyncio.timeout(10):
-        while len(times[0]) < 5:
-            await asyncio.sleep(0.005)
+    await until(lambda: len(times[0]) >= 5)
     for step in steps:
         beat().leave(step)
         beat().leave(step)
@@ -37,9 +36,7 @@ async def test_a_step_that_fails_is_told_of_and_leaves_the_others_alone(caplog: 
 
     beat().join(fail)
     beat().join(called.append)
-    async with asyncio.timeout(10):
-        while len(called) < 3:
-            await asyncio.sleep(0.005)
+    await until(lambda: len(called) >= 3)
     beat().leave(called.append)
     assert len(failed) == 1
     assert "on purpose" in caplog.text

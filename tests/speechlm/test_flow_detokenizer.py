@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.speechlm.families import tiny_flow
+from tests.speechlm.families import tiny_dit, tiny_flow
 from tests.speechlm.test_flow import speech, voice
 from tests.speechlm.test_hift import flux
 from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer, FlowSoundState
@@ -16,9 +16,9 @@ from voxrtc.speechlm.codecs.noise import GivenNoise
 SECONDS = 60
 
 
-@pytest.fixture(scope="module")
-def detokenizer(tmp_path_factory: pytest.TempPathFactory) -> FlowDetokenizer:
-    return tiny_flow(tmp_path_factory.mktemp("flow"))
+@pytest.fixture(scope="module", params=[tiny_flow, tiny_dit])
+def detokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> FlowDetokenizer:
+    return request.param(tmp_path_factory.mktemp("flow"))
 
 
 def changes(samples: Tensor) -> Tensor:

@@ -18,12 +18,14 @@ from tests.engine.test_talker import ask, hear, of, text
 from tests.engine.test_talker import frames as given
 from tests.engine.toy import Bench
 from tests.pretend import device, pretended
-from tests.speechlm.families import limit, tiny_stepaudio2, write_stepaudio2
+from tests.speechlm.families import limit, quick, tiny_stepaudio2, write_stepaudio2
 from tests.speechlm.test_cosyvoice2 import recording, sampler
 from tests.tiny import GOLDEN
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages.conversation import Heard, Replied, Words
 from voxrtc.messages.engine import Chunk, Ended, Sampling
+from voxrtc.settings import ROOT
+from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import Clip, Said, TooLong, Utterance
 from voxrtc.speechlm.codecs.features import whisper_mel
 from voxrtc.speechlm.layers.attention import DenseCausal
@@ -75,7 +77,7 @@ def test_a_recordings_spectrogram_and_vectors_are_the_oracles(step: StepAudio2, 
 @pytest.mark.parametrize("turn", json.loads((RECORD / "turns.json").read_text()), ids=lambda turn: turn["turn"][7:20])
 def test_turns_are_written_as_the_oracle_does(step: StepAudio2, turn: dict) -> None:
     role, text = turn["turn"].removeprefix("<|BOT|>").removesuffix("<|EOT|>").split("\n", 1)
-    said = Said({"human": "user"}.get(role, role), text)  # type: ignore[arg-type]
+    said = Said({"human": "user"}.get(role, role), text)
     ids = step.preprocess(Utterance("", conversation=(said,))).data.written.ids.tolist()
     assert ids[: len(turn["ids"])] == turn["ids"]
 
@@ -235,6 +237,19 @@ def test_voices_are_those_whose_recordings_are_there_and_listeners_own(step: Ste
     (voiced / "assets" / "default_male.wav").write_bytes(b"RIFF")
     with pytest.raises(WeightsError, match=r"default_male\.wav is no WAV file"):
         own_recordings(voiced, 24_000)
+
+
+def test_from_its_card_it_speaks_in_larks_voice(step: StepAudio2, folder: Path, tmp_path: Path) -> None:
+    card = (ROOT / "models" / "step-audio-2-mini.yaml").read_text().replace("path: step-audio-2-mini", f"path: {folder}")
+    (tmp_path / "step-audio-2-mini.yaml").write_text(card)
+    info, model = registry.load(tmp_path, "step-audio-2-mini")
+    assert info.kind == "speech to speech" and info.clones and isinstance(model, StepAudio2)
+    quick(model.detokenizer.flow)
+    codes, prompt = frames(*range(step.writer.marks.first_code, step.writer.marks.first_code + 28)), Utterance("Hi.")
+    larks, nobodys = (
+        each.detokenizer.decode([codes], [each.sound(each.preprocess(prompt), 1)], [True])[0] for each in (model, step)
+    )
+    assert (larks - nobodys).abs().max() > 1e-3
 
 
 # --- in the engine ---

@@ -75,7 +75,7 @@ class Costs:
         return ROW.format(self.name, self.streams, *cells)
 
 
-ROW = "{:12}{:>4}{:>27}{:>10}{:>24}{:>9}{:>9}{:>9}"
+ROW = "{:16}{:>4}{:>27}{:>10}{:>30}{:>9}{:>9}{:>9}"
 HEAD = ROW.format("model", "n", "step, ms (p10 to p90)", "of codes", "codec call, ms", "steps/s", "x real", "package")
 
 

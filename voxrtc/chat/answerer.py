@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from voxrtc.chat import events
 from voxrtc.chat.answer import Parts, answer
 from voxrtc.chat.conversation import Conversation
@@ -19,9 +21,9 @@ class Answerer:
     def __init__(self, engines: Fleet, ear: Ear, replier: Replier | None) -> None:
         self._engines, self._ear, self._replier = engines, ear, replier
 
-    def there(self, model: str) -> bool:
-        """Whether there is somebody who can, if this model speaks."""
-        return self._replier is not None or self._engines.hears(model)
+    def who(self, model: str) -> Literal["itself", "replier"] | None:
+        """Who does, if this model speaks; None: nobody."""
+        return "itself" if self._engines.hears(model) else "replier" if self._replier else None
 
     def answer(
         self,

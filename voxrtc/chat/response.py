@@ -234,7 +234,7 @@ class Response:
         elif isinstance(failure, ReplyFailed):
             code, message = "reply_failed", str(failure)
         else:
-            log.error("a response failed", exc_info=failure, extra={"stream": self.id})
+            log.error("a response failed", exc_info=failure, extra={**self._ids, "stream": self.id})
             code, message = "internal_error", "This response failed inside the server; its log says why."
         self._failure = code
         kind = "invalid_request_error" if code in ("invalid_request", "model_not_found", "nothing_to_say") else "server_error"
@@ -252,7 +252,7 @@ class Response:
             return
         over, self._over = self._over, None
         level = logging.DEBUG if self._request.background else logging.INFO
-        log.log(level, "a response of %s is %s", self.model, status, extra={"stream": self.id})
+        log.log(level, "a response of %s is %s", self.model, status, extra={**self._ids, "stream": self.id})
         if not self.sounds:
             self.outputs.cut(0.0)
         self._request = msgspec.structs.replace(self._request, reference=None)  # no recording is kept beyond its use

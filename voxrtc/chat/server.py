@@ -92,8 +92,8 @@ class MediaServer:
 
     async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply | None:
         """The reply to one request, if it has one; its client can be told more. Raises nothing that a request can cause."""
-        logs.about(call=request.call)
         talk = self._talks.get(request.call)
+        logs.about(call=request.call, **({"session": talk.session.id} if talk else {}))
         match request:
             case Offer() | Open() | Dig():
                 return await self._begin(request, tell)
@@ -267,7 +267,7 @@ class MediaServer:
         tally = Tally() if background else self._tally  # what nobody hears is no example
         logs.about(session=(id := events.new_id("sess")))
         parts = (self._engines, self._transcriber, detect, choice, turns, self._replier(), manner, tally)
-        return Session(*parts, self._recordings, background=background, id=id)
+        return Session(*parts, self._recordings, ours=wanted.voxrtc, id=id)
 
     def _over(self, talk: Talk | Socket) -> None:
         self._underruns += talk.track.underruns
@@ -275,7 +275,8 @@ class MediaServer:
             del self._talks[call]
             if tell := self._tell.pop(call, None):
                 tell(Over(call=call))
-        log.log(logging.DEBUG if talk.session.background else logging.INFO, "a call is over")
+        level = logging.DEBUG if talk.session.background else logging.INFO
+        log.log(level, "a call is over", extra={"session": talk.session.id})
 
 
 def _told(call: str, tell: Callable[[MediaReply], None], message: str | bytes) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
+from voxrtc import logs
 from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events, items
 from voxrtc.chat.answerer import Answerer
@@ -27,7 +28,7 @@ from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.response import Response
-from voxrtc.chat.session_settings import Format, SessionSettings
+from voxrtc.chat.session_settings import Format, Ours, SessionSettings
 from voxrtc.chat.speaking import Line, Speaking
 from voxrtc.chat.stages import Marks, Turn
 from voxrtc.chat.tally import Tally
@@ -39,6 +40,7 @@ from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
 
 log = logging.getLogger(__name__)
+DEFAULTS = Ours()
 
 
 class Session:
@@ -60,13 +62,14 @@ class Session:
         manner: Manner,
         tally: Tally,
         recordings: Mapping[str, Reference],  # by the ids of the voices in them
-        background: bool = False,
+        ours: Ours = DEFAULTS,
         id: str = "",
     ) -> None:
         self._engines, self._choice, self._recordings = engines, choice, recordings
-        self._manner, self.background, self._id = manner, background, id or events.new_id("sess")
-        self._delivery = ""  # how to speak, in words
-        self._ear = Ear(transcriber, engines, lambda: self.model, self._id)
+        self._manner, self.background, self.id = manner, ours.background, id or events.new_id("sess")
+        self._about = {**logs.ids(), "session": self.id}  # with the call that it began with
+        self._delivery = (ours.instructions or "").strip()  # how to speak, in words
+        self._ear = Ear(transcriber, engines, lambda: self.model, self.id)
         self._answerer = Answerer(engines, self._ear, replier)
         self._input = InputBuffer(self, self._ear, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
@@ -122,7 +125,8 @@ class Session:
         """Mistakes are told."""
         self.took = event.event_id or self.took
         try:
-            self._handle(event)
+            with logs.of(**self._about):  # packets come in turns of the loop that are others'
+                self._handle(event)
         except EventError as error:
             self._complain(error, event.event_id)
         except Exception:
@@ -180,7 +184,7 @@ class Session:
 
     def said(self, id: str, transcript: str | None) -> None:
         self._conversation.understood(id, transcript)
-        if transcript and self._answerer.there(self.model) and not self._ear.given(id):
+        if transcript and self._answerer.who(self.model) and not self._ear.given(id):
             self._answer()
 
     def _answer(self) -> None:
@@ -291,14 +295,14 @@ class Session:
         self.speaking.start(Response(self.line.send, request, marks, parts, outputs, wish.metadata))
 
     def _settings(self) -> dict[str, Any]:
-        heard = self._input.describe(answered=self._answerer.there(self.model))
+        heard = self._input.describe(answered=(who := self._answerer.who(self.model)) is not None)
         return {
-            "id": self._id,
+            "id": self.id,
             "object": "realtime.session",
             "type": "realtime",
             "model": self._choice.model,
             **self._manner.describe(),
-            "voxrtc": {"instructions": self._delivery},
+            "voxrtc": {"answers": who, "instructions": self._delivery},
             "audio": {
                 "input": {"format": describe(self.input_format), **heard},
                 "output": {"format": describe(self.output_format), "voice": self._choice.voice},

@@ -27,9 +27,9 @@ Then = Callable[[], None]
 class Hearing:
     """One recording. `state` is the model's; the ear's thread alone touches it and the resampler until it is complete."""
 
-    state: Any
     sample_rate: int
     resampler: soxr.ResampleStream | None
+    state: Any = None
     waiting: bytearray = field(default_factory=bytearray)  # PCM that is not heard yet
     seconds: float = 0.0
     final: bool = False  # nothing more comes
@@ -107,7 +107,7 @@ class Hearings:
     def _begin(self, rate: int) -> Hearing:
         wanted = self._model.hearing_rate
         good = RATES[0] <= rate <= RATES[1] and rate != wanted
-        return Hearing(self._model.listen(), rate, soxr.ResampleStream(rate, wanted, 1, dtype="float32") if good else None)
+        return Hearing(rate, soxr.ResampleStream(rate, wanted, 1, dtype="float32") if good else None)
 
     def _go_on(self, hearing: Hearing) -> None:
         """Have its next slice heard, behind those of others that wait already."""
@@ -115,16 +115,18 @@ class Hearings:
             return
         hearing.busy = True
         samples, last = hearing.take()
-        job = self._executor.submit(self._hear, hearing, hearing.state, samples, last)
+        job = self._executor.submit(self._hear, hearing, samples, last)
         job.add_done_callback(lambda done: self._inbox(partial(self._heard, hearing, last, done)))
 
-    def _hear(self, hearing: Hearing, state: Any, samples: np.ndarray, last: bool) -> None:
+    def _hear(self, hearing: Hearing, samples: np.ndarray, last: bool) -> None:
         if hearing.failure:
             return  # it came meanwhile
         if hearing.resampler:
             samples = hearing.resampler.resample_chunk(samples, last=last)
         with torch.inference_mode():
-            self._model.hear(state, torch.from_numpy(samples), last)
+            if hearing.state is None:
+                hearing.state = self._model.listen()
+            self._model.hear(hearing.state, torch.from_numpy(samples), last)
 
     def _heard(self, hearing: Hearing, last: bool, done: Future[None]) -> None:
         hearing.busy = False
@@ -137,7 +139,6 @@ class Hearings:
 
     def _failed(self, hearing: Hearing, error: BaseException) -> None:
         hearing.failure = hearing.failure or error
-        hearing.state = None
         self._over(hearing)
 
     def _over(self, hearing: Hearing) -> None:

@@ -5,11 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from voxrtc.engine.client import Transport
 from voxrtc.engine.clocks import Offset
 from voxrtc.engine.server import Reply
 from voxrtc.messages.engine import Generate, Progress, Stats
+
+
+class Host(Protocol):
+    """Where replicas run: as processes here, or wherever Ray has a place for them."""
+
+    async def find(self, name: str) -> Transport:
+        """Start a replica unless it runs, wait until it does, and say how it is reached. Again after it was lost."""
+
+    async def stop(self, name: str) -> None:
+        """End a replica, however it is. A later `find` starts it anew."""
+
+    async def close(self) -> None:
+        """End all."""
 
 
 @dataclass
@@ -37,6 +51,7 @@ class Link:
     offset: Offset = field(default_factory=Offset)
     asked: dict[int, float] = field(default_factory=dict)  # how it is: when, by call
     streams: dict[str, Placed] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)  # streams that ended since it last said which it has
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     there: asyncio.Event = field(default_factory=asyncio.Event)
 

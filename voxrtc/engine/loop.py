@@ -300,6 +300,9 @@ class Engine:
 
     def _begin(self, request: Generate, reply: Reply, at: float) -> None:
         self.door.look(self.streams.values())
+        voices = self.worker.model.voices
+        if request.reference and request.voice not in voices:  # a recording's voice goes by a name of its own
+            request = msgspec.structs.replace(request, voice=voices[0])
         if refusal := self.door.refusal(request, self.streams):
             self._refused()
             reply(refusal)

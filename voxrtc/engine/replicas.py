@@ -11,11 +11,10 @@ import itertools
 import logging
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from voxrtc.engine.client import LOST, EngineLost, Transport
 from voxrtc.engine.clocks import Offset, from_replica, to_replica
-from voxrtc.engine.link import Homes, Link, Placed
+from voxrtc.engine.link import Homes, Host, Link, Placed
 from voxrtc.engine.router import Replica, capacity, choose
 from voxrtc.engine.server import Reply
 from voxrtc.engine.sums import added, counted
@@ -52,19 +51,6 @@ OF = "/"  # parts a hearing's id from the conversation's: see `Hear`
 VOICES, HEARINGS = 64, 4096  # recordings, and things said, of which it is known where they were heard
 
 log = logging.getLogger(__name__)
-
-
-class Host(Protocol):
-    """Where replicas run: as processes here, or wherever Ray has a place for them."""
-
-    async def find(self, name: str) -> Transport:
-        """Start a replica unless it runs, wait until it does, and say how it is reached. Again after it was lost."""
-
-    async def stop(self, name: str) -> None:
-        """End a replica, however it is. A later `find` starts it anew."""
-
-    async def close(self) -> None:
-        """End all."""
 
 
 class Replicas:
@@ -201,7 +187,8 @@ class Replicas:
         """Streams of other routers are as many as they were at the last look, ours are known."""
         assert self._info
         stats = link.stats
-        others = sum(each.stream not in link.streams for each in stats.streams) if stats else 0
+        ours = link.streams.keys() | link.ended
+        others = sum(each.stream not in ours for each in stats.streams) if stats else 0
         room = capacity(stats.costs, self._info.frame_rate, stats.slots) if stats else 1
         return Replica(link.name, others + len(link.streams), room, near=link.name == home)
 
@@ -264,6 +251,7 @@ class Replicas:
             case Stats(call=call):
                 now = time.monotonic()
                 link.stats, link.answered = reply, now
+                link.ended.clear()
                 link.offset.observe(link.asked.pop(call), reply.now, now)
                 self._answer()
             case Use(memory=memory):
@@ -273,6 +261,7 @@ class Replicas:
                     stream.sounded |= isinstance(reply, Wrote | Chunk)
                     if isinstance(reply, Ended | Failed):
                         del link.streams[name], self._owners[name]
+                        link.ended.add(name)
                         if link.draining and not link.streams:
                             link.lost.set()
                     stream.reply(from_replica(reply, link.offset.seconds))

@@ -79,14 +79,14 @@ class EngineServer:
         self._clients.bind(address)
         self.address: str = self._clients.getsockopt_string(zmq.LAST_ENDPOINT)  # with its port, if it was to be any
         self._outbox = self._context.socket(zmq.PULL)
-        self._outbox.bind("inproc://outbox")
+        self._outbox.bind(f"inproc://outbox-{id(self)}")
         self._post_box, self._news = self._pusher(), self._pusher()  # the engine's thread's, and the loading thread's
 
     def _pusher(self) -> zmq.Socket[bytes]:
         """A socket to ours that another thread will use, since a socket belongs to one thread."""
         socket = self._context.socket(zmq.PUSH)
         socket.setsockopt(zmq.SNDHWM, 0)
-        socket.connect("inproc://outbox")
+        socket.connect(f"inproc://outbox-{id(self)}")
         return socket
 
     # --- from the loading thread ---

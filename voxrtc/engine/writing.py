@@ -33,7 +33,7 @@ class Writing:
         """Take a frame [width]. Words are told when those that were written together are complete: returns them."""
         self._frames.append(frame)
         self._open = self._open or silent
-        told = self._read(last) if self._open and (last or not silent) else ""
+        told = self._read(mute=silent) if self._open and (last or not silent) else ""
         self._sounding += not silent
         return told
 
@@ -51,14 +51,14 @@ class Writing:
         new, self._given = self._frames[self._given :], len(self._frames)
         return torch.stack(new).to(torch.int32).numpy().astype("<i4").tobytes() if new else b""
 
-    def _read(self, last: bool) -> str:
-        """What the latest words written add to the text. Those before them are spoken until here; the last ones of a reply have
-        no sound of their own, and share theirs."""
+    def _read(self, mute: bool) -> str:
+        """What the latest words written add to the text. Those before them are spoken until here, unless the reply ends with
+        these, which then have no sound of their own and share theirs."""
         self._open = False
         new = self._written(torch.stack(self._frames))[len(self.text) :]
         if not new:
             return ""
-        if self.text and not last:
+        if self.text and not mute:
             begin, self._since = self._since, self._sounding / self._frame_rate
             whole = _OPEN.sub("", self.text) if _GOES_ON.match(new) else self.text
             self._news.append(Spoken(begin=begin, end=self._since, characters=len(whole)))
