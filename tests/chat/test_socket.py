@@ -97,7 +97,7 @@ async def test_how_to_speak_may_be_said_from_the_start() -> None:
         await client.media.handle(HangUp(call="a"), client.take)
         await client.open(session={**BY_SILENCE, "voxrtc": {"instructions": " Whisper. "}})
         created = await client.event("session.created", 2)
-        assert created["session"]["voxrtc"] == {"instructions": "Whisper."}
+        assert created["session"]["voxrtc"]["instructions"] == "Whisper."
 
 
 async def test_a_sentence_comes_as_events() -> None:

@@ -58,11 +58,11 @@ class Connection:
         self.connected = False
         self._kind, self._on_reply, self._on_change = kind, on_reply, on_change
         self._socket, self._loop = dealer(key), asyncio.get_running_loop()
-        monitor = zmq.asyncio.Socket.shadow(self._socket.get_monitor_socket(CONNECTION).underlying)
+        self._monitor = self._socket.get_monitor_socket(CONNECTION)  # of the context's kind: its `recv` is awaited
         self._socket.connect(address)
         self._descriptor = int(self._socket.getsockopt(zmq.FD))
         self._loop.add_reader(self._descriptor, self._read)
-        self._watching = asyncio.ensure_future(self._watch(monitor))
+        self._watching = asyncio.ensure_future(self._watch())
 
     def send(self, message: Message) -> bool:
         """Whether it could be sent. Never blocks."""
@@ -76,7 +76,9 @@ class Connection:
 
     async def close(self) -> None:
         self._watching.cancel()
+        # The loop is to forget both before they are gone: it would take the next one of the same number for watched.
         self._loop.remove_reader(self._descriptor)
+        self._monitor.close()
         self._socket.disable_monitor()
         self._socket.close()
 
@@ -86,9 +88,9 @@ class Connection:
             while not self._socket.closed:
                 self._on_reply(decode(self._socket.recv(zmq.NOBLOCK), self._kind))
 
-    async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
+    async def _watch(self) -> None:
         while True:
-            event = (await recv_monitor_message(monitor))["event"]
+            event = (await recv_monitor_message(self._monitor))["event"]  # type: ignore[misc]
             self.connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
             self._on_change(self.connected)
 
