@@ -18,10 +18,12 @@ run: $(VENV)/.installed $(if $(filter ray,$(WORKERS)),$(VENV)/.installed-ray)
 # Tests that have targets of their own
 ASIDE := soak or screenshots or network or families or chaos
 
-# Two cores are idle now and then with two tests without a browser, hence three; those with one take the time that sound takes
+# Two cores are idle now and then with two tests without a browser, hence three; those with one take the time that sound takes,
+# and what measures sound has the machine for itself
 test: $(VENV)/.installed-dev browser stock-client
 	$(BIN)/python -m pytest tests --ignore tests/e2e -m "not ($(ASIDE))" -n 3 --dist worksteal
-	$(BIN)/python -m pytest tests/e2e -m "not ($(ASIDE))" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/e2e -m "not sound and not ($(ASIDE))" -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests/e2e -m "sound and not ($(ASIDE))"
 
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests -m "not e2e and not slow and not ($(ASIDE))"

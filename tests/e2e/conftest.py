@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -35,7 +34,7 @@ FLAGS = [
 ]
 
 
-# They measure what is heard, or when: never two of them at a time
+# They measure what is heard, or when: nothing runs beside them
 SOUND = {f"test_{name}" for name in ("calls", "dashboard", "fallback", "speech", "stock_client", "talk", "turns")}
 
 
@@ -45,19 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.e2e)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker has all of `SOUND`; another one the rest, file by file, as the tests of a file share pages and servers."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class BySound(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::")[0]
-            return "sound" if Path(file).stem in SOUND else file
-
-    return BySound(config, log)
+            if item.path.stem in SOUND:
+                item.add_marker(pytest.mark.sound)
 
 
 @pytest.fixture(scope="session")
