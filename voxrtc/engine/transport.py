@@ -111,7 +111,9 @@ class Listener:
         self._sending: set[asyncio.Future[Any]] = set()
 
     def send(self, client: bytes, reply: Message) -> None:
-        """To one who has asked; to nobody, if it has left. Never blocks."""
+        """To one who has asked; to nobody, if it has left, or this is over. Never blocks."""
+        if self._socket.closed:
+            return
         sending = asyncio.ensure_future(self._socket.send_multipart([client, encode(reply)]))
         self._sending.add(sending)  # done already: a ROUTER never waits
         self._sending.difference_update([each for each in self._sending if each.done()])
