@@ -14,8 +14,9 @@ from pathlib import Path
 
 from voxrtc import logs, machine
 from voxrtc.cards import CardError, read_card
+from voxrtc.engine.link import Host
 from voxrtc.engine.local_host import LocalHost
-from voxrtc.engine.replicas import Host, Replicas
+from voxrtc.engine.replicas import Replicas
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import when_parent_ends
 from voxrtc.messages.engine import Progress
@@ -45,7 +46,6 @@ async def run(settings: Settings, server: EngineServer) -> None:
 
 def _host(settings: Settings, folder: Path, server: EngineServer) -> Host:
     """Raises `CardError`, and `ImportError` where Ray is not installed."""
-    here = machine.look(settings.device, settings.dtype)
     if settings.workers == "local":
         return LocalHost(settings, folder, machine.gpus())
     try:
@@ -53,7 +53,7 @@ def _host(settings: Settings, folder: Path, server: EngineServer) -> Host:
     except ImportError:
         raise ImportError("Ray is not installed: pip install -r requirements-ray.txt, or `make run WORKERS=ray`.") from None
     server.tell(Progress(state="loading", stage="starting Ray"))
-    needs = read_card(settings.models, settings.model).needs
+    needs, here = read_card(settings.models, settings.model).needs, machine.look(settings.device, settings.dtype)
     return RayHost(settings, needs, bool(here.gpu), lambda what: server.tell(Progress(state="loading", stage=what)))
 
 

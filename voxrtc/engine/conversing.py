@@ -22,11 +22,6 @@ def turns(request: Generate) -> tuple[ConversationTurn, ...]:
     return request.conversation or (Words(role="user", text=request.text),)
 
 
-def hearings(request: Generate) -> list[str]:
-    """The sounds in it."""
-    return [turn.hearing for turn in request.conversation if isinstance(turn, Heard)]
-
-
 def converse(model: SpeechLM, request: Generate, sounds: Mapping[str, Any], imitation: Any) -> Prompt:
     """The prompt of as much of the conversation as fits; the oldest turns leave first, and instructions stay.
 

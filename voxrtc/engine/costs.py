@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import nnls
 
+from voxrtc.messages.engine import CostStats
+
 CLIP = 1.25  # an observation counts as at most this much slower or faster than the size's typical one
 RATE = 0.1  # how fast a typical one follows
 AGE = 300  # observations after which what was learned of a size weighs half
@@ -41,6 +43,11 @@ class LinearCost:
     def predict(self, *terms: float) -> float:
         """Seconds for these terms."""
         return self.weights[0] + sum(w * x for w, x in zip(self.weights[1:], terms, strict=True))
+
+    def told(self) -> CostStats:
+        """What was learned, as `Stats` has it."""
+        each = {name: 1e3 * weight for name, weight in zip(self.terms, self.weights[1:], strict=True)}
+        return CostStats(call_ms=1e3 * self.weights[0], each_ms=each, observed=self.count)
 
     def observe(self, seconds: float, *terms: float) -> None:
         """Learn that this took `seconds`."""

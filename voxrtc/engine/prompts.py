@@ -10,11 +10,12 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol
 
-from voxrtc.engine.conversing import converse, hearings
+from voxrtc.engine.conversing import converse
 from voxrtc.engine.hearings import Hearings
 from voxrtc.engine.imitations import Imitations
 from voxrtc.engine.running import Running
 from voxrtc.engine.stream import Passage, Stream
+from voxrtc.messages.conversation import hearings
 from voxrtc.messages.engine import Extend
 from voxrtc.speechlm.alignment import sources
 from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
@@ -90,7 +91,7 @@ class Prompts:
 
     def _first(self, stream: Stream) -> None:
         if self._model.hears:
-            self.hearings.when_over(hearings(stream.request), partial(self._answer, stream))
+            self.hearings.when_over(hearings(stream.request.conversation), partial(self._answer, stream))
         else:
             self.next(stream)
 
@@ -110,7 +111,7 @@ class Prompts:
         if stream.over:
             return
         stream.preparing, stream.pieces = True, deque()
-        sounds = self.hearings.sounds(hearings(stream.request))
+        sounds = self.hearings.sounds(hearings(stream.request.conversation))
         job = self.executor.submit(converse, self._model, stream.request, sounds, stream.imitation)
         job.add_done_callback(lambda done: self._inbox(partial(self._conversed, stream, done)))
 

@@ -19,7 +19,7 @@ from voxrtc.engine.router import Replica, capacity, choose
 from voxrtc.engine.server import Reply
 from voxrtc.engine.sums import added, counted
 from voxrtc.machine import resident
-from voxrtc.messages.conversation import Forget, Hear, Heard, Wrote
+from voxrtc.messages.conversation import Forget, Hear, Wrote, hearings
 from voxrtc.messages.engine import (
     Cancel,
     Chunk,
@@ -155,7 +155,7 @@ class Replicas:
         """Give a stream to the replica that has its voice, or what was said in its conversation, or most room."""
         request = stream.request
         voice = request.reference.digest if request.reference else ""
-        said = [turn.hearing for turn in request.conversation if isinstance(turn, Heard)]
+        said = hearings(request.conversation)
         name = self._choose(self._hearings.get(said[-1]) if said else self._voices.get(voice), surely=bool(said))
         if not name:
             stream.reply(Failed(stream=request.stream, code="engine_lost", message=LOST))

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from statistics import median
 
-from voxrtc.engine.costs import Costs, LinearCost
+from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import waiting
 from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView
 from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Worker
-from voxrtc.messages.engine import CostStats, Stats, StepStats, StreamStats
+from voxrtc.messages.engine import Stats, StepStats, StreamStats
 from voxrtc.recent import STEPS, WAITS, Durations, Recent
 
 MAX_AHEAD = 20.0  # seconds of sound made before its time
@@ -165,7 +165,7 @@ def stats(
         paused=sums.paused,
         policy=next(name for name, each in POLICIES.items() if each is policy),
         overhead=1 - sums.model / sums.busy if sums.busy else 0.0,
-        costs={name: _cost(kind) for name, kind in (("step", costs.step), ("depth", costs.depth), ("codec", costs.codec))},
+        costs={name: kind.told() for name, kind in (("step", costs.step), ("depth", costs.depth), ("codec", costs.codec))},
         kv_pages_used=worker.cache.used,
         kv_pages=worker.cache.pages,
         slots=worker.slots,
@@ -209,8 +209,3 @@ def _steps(lately: Collection[Landed], now: float) -> StepStats:
 def _median_ms(seconds: list[float]) -> float | None:
     """The middle one: a pause for want of work is no gap."""
     return round(1000 * median(seconds), 2) if seconds else None
-
-
-def _cost(cost: LinearCost) -> CostStats:
-    each = {name: 1e3 * weight for name, weight in zip(cost.terms, cost.weights[1:], strict=True)}
-    return CostStats(call_ms=1e3 * cost.weights[0], each_ms=each, observed=cost.count)

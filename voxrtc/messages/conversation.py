@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -33,6 +34,12 @@ class Replied(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 ConversationTurn = Words | Heard | Replied
+
+
+def hearings(conversation: Iterable[ConversationTurn]) -> list[str]:
+    """The sounds that are answered in a conversation."""
+    return [turn.hearing for turn in conversation if isinstance(turn, Heard)]
+
 
 # --- to an engine ---
 
