@@ -16,10 +16,10 @@ import torch
 
 from voxrtc.bench import random_models
 from voxrtc.cards import read_card
-from voxrtc.engine.process import build
+from voxrtc.engine.process import load
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
-from voxrtc.messages.engine import ModelInfo, Progress
+from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import Settings
 from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
 
@@ -50,14 +50,7 @@ def main() -> None:
     die_with_parent()
     os.nice(5)
     server = EngineServer(settings.model, arguments.listen)
-
-    def load() -> None:
-        server.tell(Progress(state="loading", stage="reading"))
-        engine = build(settings, read)
-        engine.start()
-        server.open(engine, engine.info)
-
-    threading.Thread(target=load, name="loading", daemon=True).start()
+    threading.Thread(target=load, args=(settings, server, False, read), name="loading", daemon=True).start()
     server.serve()
 
 

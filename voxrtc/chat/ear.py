@@ -7,8 +7,8 @@ from collections.abc import Callable
 from voxrtc.asr.client import Reader, Transcriber
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.conversation import Hear
+from voxrtc.rtc.microphone import RATE
 
-SAMPLE_RATE = 16_000
 BATCH = 4096  # bytes that go together: 128 ms, and less at the end
 KEPT = 32  # sounds that a session's engines keep for it; of older ones it has the words
 
@@ -77,7 +77,7 @@ class Ear:
         self._transcriber.forget(utterance)
 
     def _send(self, utterance: str, pcm: bytes, first: bool = False, final: bool = False) -> None:
-        part = Hear(hearing=self._id(utterance), pcm=pcm, sample_rate=SAMPLE_RATE, first=first, final=final)
+        part = Hear(hearing=self._id(utterance), pcm=pcm, sample_rate=RATE, first=first, final=final)
         self._engines.hear(self._given[utterance], part)
 
     def _id(self, utterance: str) -> str:

@@ -68,18 +68,19 @@ def build(settings: Settings, read: Read = _files) -> Engine:
     )
 
 
-def load(settings: Settings, server: EngineServer, beside_others: bool) -> None:
-    """Fetch, read and warm up the model, and open the server with it; or tell why that failed."""
+def load(settings: Settings, server: EngineServer, beside_others: bool, read: Read | None = None) -> None:
+    """Fetch, read and warm up the model, and open the server with it; or tell why that failed. With another way to `read` it
+    nothing is fetched."""
     report = Report(settings.model, server.tell)
     try:
         card = read_card(settings.models, settings.model)
-        if card.missing():
+        if read is None and card.missing():
             hub.fetch(card, report.downloaded)
         with yielding() if beside_others else contextlib.nullcontext():
             report.stage("reading")
             from voxrtc.engine.memory import held
 
-            engine = build(settings)
+            engine = build(settings, read or _files)
             server.memory = partial(held, engine.worker.model.device)
             report.stage("warming up")
             engine.start()
