@@ -93,7 +93,7 @@ class House:
         engines = tones(self.tone)
         choice = choose(engines.known, None, None)
         session = Session(engines, Hearing(), loudness, choice, TurnSettings(), None, Manner("Be brief."), Tally(), {})
-        self.talk = Talk(session, resumable, self._end)
+        self.talk = Talk(session, "secret" if resumable else "", self._end)
         self.talk.track = PlayoutTrack(session, time, time.sleep)
 
     def _end(self, talk: Talk) -> None:

@@ -1,7 +1,7 @@
-"""`GET /metrics`: what engines, media process and crowd count, in Prometheus' text format.
+"""`GET /metrics`: what engines, media processes and crowd count, in Prometheus' text format.
 
-Nothing here is counted as it happens: processes are asked when somebody scrapes. Labels are names of models and of states,
-never who or what is heard.
+Nothing here is counted as it happens: processes are asked when somebody scrapes. Labels are names of models, processes and
+states, never who or what is heard.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from voxrtc.api import stats
 from voxrtc.api.sums import Sums, buckets, flat
-from voxrtc.chat.media_client import MediaClient
+from voxrtc.chat.sums import added
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Progress, Stats, StreamStats
@@ -50,7 +51,7 @@ class Sources:
     """Who is asked. `states` and `held` (GB) are by model, `restarts` by process; `waiting` are callers that stand in line."""
 
     engines: Fleet
-    media: MediaClient
+    media: Switchboard
     crowd: Crowd
     states: Callable[[], Mapping[str, Progress]] = dict
     held: Callable[[], Mapping[str, float]] = dict
@@ -68,13 +69,13 @@ def router(sources: Sources) -> APIRouter:
         try:
             counted, media = await asyncio.wait_for(stats.count(sources.engines, sources.media), WITHIN)
         except TimeoutError:
-            counted, media = {}, None
+            counted, media = {}, {}
         for model, engine in counted.items():
             sums.note(f"engine {model}", _engine_counts(engine))
-        if media:
-            sums.note("media", {"calls": media.calls})
-            for model, spoke in media.models.items():
-                sums.note(f"calls {model}", _call_counts(spoke))
+        for name, process in media.items():
+            sums.note("media", {"calls": process.calls}, name)
+            for model, spoke in process.models.items():
+                sums.note(f"calls {model}", _call_counts(spoke), name)
         registry = CollectorRegistry()
         registry.register(_Scrape([*_sums(sums), *_engines(counted), *_media(media), *_house(sources)]))
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
@@ -118,8 +119,8 @@ def _sums(sums: Sums) -> Iterator[Metric]:
     times = {name: HistogramMetricFamily(metric, about, labels=["model"]) for name, (metric, about) in TIMES.items()}
     streams = CounterMetricFamily("voxrtc_streams", "Streams that are over.", labels=["model", "outcome"])
     calls = CounterMetricFamily("voxrtc_calls", "Lines of calls that were set up.")
-    for who, counted in sums:
-        model = who.partition(" ")[2]
+    for what, counted in sums:
+        model = what.partition(" ")[2]
         for name in counters.keys() & counted.keys():
             counters[name].add_metric([model], counted[name])
         for name, histogram in times.items():
@@ -160,13 +161,18 @@ def _slack(streams: list[StreamStats], share: float) -> float | None:
     return known[int(share * len(known))] if known else None
 
 
-def _media(media: MediaStats | None) -> Iterator[Metric]:
-    yield GaugeMetricFamily("voxrtc_media_up", "Whether the media process answers.", value=float(media is not None))
-    if media is None:
+def _media(each: Mapping[str, MediaStats]) -> Iterator[Metric]:
+    yield GaugeMetricFamily("voxrtc_media_up", "Media processes that answer.", value=len(each))
+    if not each:
         return
+    peers = GaugeMetricFamily("voxrtc_process_peers", "Of these, those of a media process.", labels=["process"])
+    for name, process in each.items():
+        peers.add_metric([name], process.peers)
+    media = added(each.values())
     yield GaugeMetricFamily("voxrtc_peers", "Browsers and WebSockets that are connected.", value=media.peers)
+    yield peers
     yield GaugeMetricFamily("voxrtc_responses_playing", "Responses that are being played.", value=len(media.playing))
-    yield GaugeMetricFamily("voxrtc_media_tasks", "Tasks of the media process' event loop.", value=media.tasks)
+    yield GaugeMetricFamily("voxrtc_media_tasks", "Tasks of the media processes' event loops.", value=media.tasks)
     yield _mean(
         "network_round_trip_seconds", "Of the browsers that tell, on average.", media.networks, lambda n: _seconds(n.rtt_ms)
     )

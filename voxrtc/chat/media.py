@@ -58,7 +58,12 @@ async def serve(server: Handler, address: str) -> None:
 
 
 async def run(
-    engine_addresses: dict[str, str], hearing_address: str, chat_address: str, address: str, settings: Settings
+    engine_addresses: dict[str, str],
+    hearing_address: str,
+    chat_address: str,
+    address: str,
+    settings: Settings,
+    name: str = "media",
 ) -> None:
     """The process's life: warm up, serve, and hang up at SIGTERM or SIGINT. Engines by model, the default one first."""
     ice.prepare(settings.ice_loopback)
@@ -69,7 +74,7 @@ async def run(
         chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key.get_secret_value())
     elif chat_address:
         chat = EmbeddedReplier(CompletionClient(chat_address))
-    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings)
+    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings, name)
     await warm_up(ice.configuration(""))
     gc.collect()
     gc.freeze()  # to look through all that was imported would take 40 ms now and then, in which no packet goes out
@@ -93,13 +98,14 @@ def main() -> None:
     parser.add_argument("--hearing", required=True, help="ZeroMQ address of speech to text")
     parser.add_argument("--chat", default="", help="ZeroMQ address of the chat model, where one comes along")
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
+    parser.add_argument("--name", default="media", help="by which logs know it, and clients that come back")
     arguments = parser.parse_args()
     settings = Settings()
-    logs.configure("media", settings, quiet=("aioice", "aiortc"))  # each a dozen lines a connection
+    logs.configure(arguments.name, settings, quiet=("aioice", "aiortc"))  # each a dozen lines a connection
     traces.configure()
     die_with_parent()
     engines = dict(engine.split("=", 1) for engine in arguments.engine)
-    asyncio.run(run(engines, arguments.hearing, arguments.chat, arguments.listen, settings))
+    asyncio.run(run(engines, arguments.hearing, arguments.chat, arguments.listen, settings, arguments.name))
     traces.close()
 
 

@@ -1,4 +1,4 @@
-"""What the web process holds of the media process."""
+"""What the web process holds of a media process."""
 
 from __future__ import annotations
 
@@ -74,6 +74,11 @@ class MediaClient:
         self._numbers = itertools.count()
         self._connection = Connection(address, MediaReply, self._take, self._changed)
 
+    @property
+    def there(self) -> bool:
+        """It takes requests."""
+        return self._connected.is_set()
+
     async def answer(self, offer: Offer) -> Answer:
         """Set a call up. Raises `CallRefused`."""
         reply = await self._ask(offer)
@@ -103,7 +108,7 @@ class MediaClient:
         reply = await self._ask(ClientEvent(call=call, text=text), within=SAY_WITHIN)
         assert isinstance(reply, Taken)
         if not reply.known:
-            raise _gone(STOPPED)
+            raise gone(STOPPED)
 
     async def tell(self, call: str, text: str) -> None:
         """Send a call's client a server event, if it is there still. Raises `CallRefused` when the media process is gone."""
@@ -167,17 +172,17 @@ class MediaClient:
     async def _ask(self, request: MediaRequest, within: float = ANSWER_WITHIN) -> MediaReply:
         """Its reply. Raises `CallRefused`, also when that is one."""
         if not self._connected.is_set():
-            raise _gone("The media process is starting. Please try again in a few seconds.")
+            raise gone("The media process is starting. Please try again in a few seconds.")
         key = f"{_QUESTIONS[type(request)]} {request.call}"  # a call may be hung up while it is being answered
         future = asyncio.get_running_loop().create_future()
         self._open[key].append(future)
         try:
             if not self._connection.send(request):
                 self._connected.clear()  # before the monitor says so
-                raise _gone(STOPPED)
+                raise gone(STOPPED)
             reply = await asyncio.wait_for(future, within)
         except TimeoutError:
-            raise _gone(f"The media process did not answer within {within:.0f} s. Please try again.") from None
+            raise gone(f"The media process did not answer within {within:.0f} s. Please try again.") from None
         finally:
             self._open[key].remove(future)
             if not self._open[key]:
@@ -208,7 +213,7 @@ class MediaClient:
     def _lose(self) -> None:
         for future in itertools.chain.from_iterable(self._open.values()):
             if not future.done():
-                future.set_exception(_gone(STOPPED))
+                future.set_exception(gone(STOPPED))
         listeners, self._listeners = self._listeners, {}
         for listener in listeners.values():
             listener(None)
@@ -239,5 +244,6 @@ _QUESTIONS = {
 }
 
 
-def _gone(message: str) -> CallRefused:
+def gone(message: str) -> CallRefused:
+    """The process that is asked is not there, or does not answer."""
     return CallRefused(503, "media_lost", message)

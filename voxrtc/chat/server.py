@@ -23,11 +23,13 @@ from voxrtc.chat.session_settings import SessionSettings
 from voxrtc.chat.socket import Socket
 from voxrtc.chat.talk import Seat, Talk
 from voxrtc.chat.tally import Tally
+from voxrtc.chat.tokens import new_token
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Reference
 from voxrtc.messages.media import (
+    FULL,
     Answer,
     ClientEvent,
     ClientPacket,
@@ -79,15 +81,22 @@ class MediaServer:
     """All calls of this process, and the engines and the transcriber behind them, and who answers at a time, if anybody."""
 
     def __init__(
-        self, engines: Fleet, transcriber: Transcriber, replier: Callable[[], Replier | None], settings: Settings
+        self,
+        engines: Fleet,
+        transcriber: Transcriber,
+        replier: Callable[[], Replier | None],
+        settings: Settings,
+        name: str = "media",
     ) -> None:
+        """`name` is the process', by which it is found again."""
+        self._name = name
         self._engines, self._transcriber, self._replier = engines, transcriber, replier
         self._instructions = settings.instructions
         self._limit = settings.max_peers
         self._stun = settings.stun
         self._talks: dict[str, Talk | Socket] = {}  # by call; a talk may have had several
         self._tunnels: dict[str, Tunnel] = {}  # by call
-        self._tell: dict[str, Callable[[MediaReply], None]] = {}  # who began it, by its first call
+        self._tell: dict[str, Callable[[MediaReply], None]] = {}  # who asked for it, by call
         self._recordings: dict[str, Reference] = {}  # by the voice's id
         self._tally = Tally()
         self._calls = 0
@@ -193,15 +202,13 @@ class MediaServer:
                 await self._engines.until_known()
             choice = choose(self._engines.known, wanted.model, wanted.voice, recorded=self._recordings)
             if not self._place(wanted.voxrtc.background):  # asked last, so that nothing is awaited before the place is taken
-                message = f"All {self._limit} places are taken. Please try again in a minute."
-                return refused(503, "too_many_calls", message)
+                return refused(503, FULL, "All places are taken. Please try again in a minute.")
             if request.call in self._talks:
                 return refused(409, "call_exists", "This call is set up already.")
             kind, level = type(request).__name__, logging.DEBUG if wanted.voxrtc.background else logging.INFO
             log.log(level, "a call begins, %s, with %s", KINDS[kind], choice.model)
             if isinstance(request, Open):
                 return self._open(request.call, wanted, choice, tell)
-            self._tell[request.call] = tell
             return await self._connect(request, self._talk(request, wanted, choice), tell)
         except (EventError, BadOffer) as error:
             return refused(400, error.code, str(error))
@@ -235,14 +242,14 @@ class MediaServer:
     def _talk(self, request: Offer | Dig, wanted: SessionSettings, choice: Choice) -> Talk:
         guard = EchoGuard()
         session = self._session(wanted, choice, guarded(VoiceDetector(), guard))
-        talk = Talk(session, request.resume is not None, self._over)
+        talk = Talk(session, new_token(self._name) if request.resume else "", self._over)
         talk.track.monitor = guard.played
         return talk
 
     async def _connect(self, request: Offer | Dig, talk: Talk, tell: Callable[[MediaReply], None]) -> Answer | Opened:
         """A line for a talk. Raises `BadOffer`."""
         call, seat = request.call, Seat(talk, request.call, request.resume or Resume())
-        self._talks[call] = talk
+        self._talks[call], self._tell[call] = talk, tell
         self._calls += 1
         if isinstance(request, Dig):
             seat.carrier = tunnel = self._tunnels[call] = Tunnel(seat, partial(_told, call, tell))
