@@ -27,7 +27,7 @@ from voxrtc.chat.server import MediaServer
 from voxrtc.chat.switchboard import Load, Switchboard, order
 from voxrtc.chat.tokens import new_token, process_of
 from voxrtc.messages.engine import Reference
-from voxrtc.messages.media import Dig, GetMediaStats, MediaReply, MediaRequest, Offer, Resume
+from voxrtc.messages.media import Dig, MediaReply, MediaRequest, Offer, Resume
 from voxrtc.processes import shares
 from voxrtc.rtc.tunnel import NUMBER, RENDERED, UPWARDS
 from voxrtc.settings import Settings
@@ -66,7 +66,7 @@ def test_a_token_names_its_process_and_cannot_be_guessed() -> None:
 
 
 class Media:
-    """A process, but for being one: it may stop and be started anew. `silent` while it does not say how it is."""
+    """A process, but for being one: it may stop and be started anew. `silent` while it answers nothing."""
 
     def __init__(self, folder: Path, name: str, places: int) -> None:
         self.address, self.name, self.places, self.silent = f"ipc://{folder}/{name}", name, places, False
@@ -74,7 +74,7 @@ class Media:
         self.serving: asyncio.Future[None] | None = None
 
     async def handle(self, request: MediaRequest, tell: Callable[[MediaReply], None]) -> MediaReply | None:
-        if self.silent and isinstance(request, GetMediaStats):
+        if self.silent:
             await asyncio.Event().wait()
         return await self.server.handle(request, tell)
 
@@ -295,6 +295,19 @@ async def test_one_that_does_not_answer_is_not_waited_for(house: House, monkeypa
     assert list(await house.media.stats()) == ["a"]
     house.a.silent = True
     assert "does not answer" in (await refused(house.media.stats())).message
+
+
+async def test_one_that_does_not_answer_gets_no_more_calls_till_it_does(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MediaClient._ask, "__defaults__", (0.05,))
+    await house.socket("0")
+    house.b.silent = True
+    assert (await refused(house.socket("1"))).code == "media_lost"
+    house.b.silent = False
+    await house.socket("2")
+    assert house.where("2") == "a", "though b has none"
+    await house.media.stats()
+    await house.socket("3")
+    assert house.where("3") == "b"
 
 
 async def test_voices_are_known_to_all_and_used_by_any(house: House) -> None:

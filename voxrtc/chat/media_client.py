@@ -68,6 +68,7 @@ class MediaClient:
         self.over = over
         self.found: Callable[[], None] = lambda: None
         self._connected = asyncio.Event()
+        self._silent = False
         # By question; two may hang the same call up at once, and the first answer is for both.
         self._open: defaultdict[str, list[asyncio.Future[MediaReply]]] = defaultdict(list)
         self._listeners: dict[str, Callable[[Any], None]] = {}  # of open WebSockets
@@ -76,8 +77,8 @@ class MediaClient:
 
     @property
     def there(self) -> bool:
-        """It takes requests."""
-        return self._connected.is_set()
+        """It takes requests, and has answered since it last let one wait in vain."""
+        return self._connected.is_set() and not self._silent
 
     async def answer(self, offer: Offer) -> Answer:
         """Set a call up. Raises `CallRefused`."""
@@ -182,6 +183,7 @@ class MediaClient:
                 raise gone(STOPPED)
             reply = await asyncio.wait_for(future, within)
         except TimeoutError:
+            self._silent = True
             raise gone(f"The media process did not answer within {within:.0f} s. Please try again.") from None
         finally:
             self._open[key].remove(future)
@@ -192,6 +194,7 @@ class MediaClient:
         return reply
 
     def _take(self, reply: MediaReply) -> None:
+        self._silent = False
         if isinstance(reply, Over):
             return self.over(reply.call)
         if isinstance(reply, ServerEvent | ServerPacket | Closed):
@@ -204,6 +207,7 @@ class MediaClient:
 
     def _changed(self, connected: bool) -> None:
         if connected:
+            self._silent = False
             self._connected.set()
             self.found()
         else:
