@@ -111,10 +111,8 @@ def test_three_times_too_many_come(tmp_path: Path) -> None:
     underruns, sentences = (sum(p.underruns for p in found.people), sum(p.counts["voxrtc.playout"] for p in found.people))
     gaps, told = [stall.length for v in admitted for stall in v.player.stalls], [c for p in found.people for c in p.refusals]
     print(f"\n{rate / TIMES:.1f} a second can be served; {rate:.1f} came, {MINUTES:g} minutes: {len(visits)}")
-    print(
-        f"let in: {len(admitted)}; never dry {viable / len(admitted):.2%}, by 50 ms {behind / len(admitted):.2%}; {len(gaps)} gaps"
-    )
-    print(f"  gaps: {ms(gaps)}; first sound, with the wait: {ms([v.ttfa for v in admitted])}")
+    print(f"let in: {len(admitted)}; never dry {viable / len(admitted):.2%}, by 50 ms {behind / len(admitted):.2%}")
+    print(f"  gaps: {len(gaps)}, {ms(gaps)}; first sound, with the wait: {ms([v.ttfa for v in admitted])}")
     print(f"refused: {len(refused)}; {ms(refusals)}; offers beyond the places: {len(knocks)}; {ms(knocks)}")
     print(f"who came was late by {ms([v.came - v.planned for v in visits])}")
     print(f"people in calls: {sentences} sentences, ran dry {underruns} times, refused {len(told)}")
