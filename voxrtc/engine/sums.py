@@ -42,6 +42,7 @@ def added(call: int, each: Mapping[str, Stats], past: Stats | None = None) -> St
         uptime=max(stats.uptime for stats in everyone),
         overhead=fmean(stats.overhead for stats in everyone),
         streams=[replace(stream, replica=name) for name, stats in each.items() for stream in stats.streams],
+        caution=max(stats.caution for stats in everyone),
         ttfa=_latency([stats.ttfa for stats in everyone if stats.ttfa.count]),
         lately=_steps([stats.lately for stats in everyone if stats.lately.count]),
         replicas=[ReplicaStats(name=name, streams=len(s.streams), waiting=s.waiting) for name, s in each.items()],

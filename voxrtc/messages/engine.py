@@ -354,6 +354,7 @@ class Stats(Message):
     replicas: list[ReplicaStats] = msgspec.field(default_factory=list)  # none of an engine by itself
     graphs: int = 0  # CUDA graphs that were recorded
     recorded: int = 0  # of the steps, those that were repeated from them
+    caution: float = 1.0  # by how much more than its costs say the machine is planned for
 
 
 EngineRequest = (
