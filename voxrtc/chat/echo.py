@@ -133,7 +133,7 @@ def _after(samples: Floats, more: Floats) -> Floats:
 def _thinned(sound: Samples) -> Floats:
     """Played sound, of whole frames, at `RATE`: of three samples two are made, each the mean of one and a half."""
     first, middle, last = sound.astype(np.float32).reshape(-1, 3).T
-    return np.column_stack([2 * first + middle, middle + 2 * last]).ravel() / np.float32(3)
+    return np.stack([2 * first + middle, middle + 2 * last], axis=1, dtype=np.float32).ravel() / 3
 
 
 def _spectra(sound: Floats) -> Floats:
