@@ -31,9 +31,8 @@ SPEECH = 0.2  # probability below which nobody cares
 EDGES = np.geomspace(200, 5_000, 17)  # Hz, of the bands
 
 assert 2 * PLAYED_RATE == 3 * RATE
-THINNING = np.array([[2, 0], [1, 1], [0, 2]], np.float32) / np.float32(
-    3
-)  # of three samples two, each the mean of one and a half
+# Of three samples two are made, each the mean of one and a half.
+THINNING = np.array([[2, 0], [1, 1], [0, 2]], np.float32) / np.float32(3)
 SPECTRA = COMPARED + DELAYS + 1  # of ours, that an echo may come from
 A_FRAME = WINDOW // HOP  # spectra
 PLAYED = math.ceil(SPECTRA / A_FRAME) + 1  # the frames that they are of: the first spectrum of one begins in the one before
