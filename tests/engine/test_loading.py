@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import yaml
 from tests.engine.test_process import TEXT, request
 from tests.fake_hub import Hub, serving
 from tests.speechlm.families import GOLDEN
-from tests.waiting import until
+from tests.waiting import answered, until
 from voxrtc.cards import Card, read_card
 from voxrtc.engine import loading
 from voxrtc.engine.client import StreamFailed
@@ -158,12 +158,12 @@ async def listen(fleet: Fleet, wanted: Generate, chunks: list[Chunk]) -> None:
 
 async def until_unloaded(fleet: Fleet) -> None:
     """Unload the tiny model once its last stream has left the engine."""
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                return await fleet.unload("tiny")
-            except InUse:
-                await asyncio.sleep(0.01)
+
+    async def unload() -> bool:
+        await fleet.unload("tiny")
+        return True
+
+    await answered(unload, InUse)
 
 
 @pytest.mark.anyio
@@ -222,12 +222,15 @@ async def test_a_model_is_fetched_with_progress_and_can_be_given_up(tmp_path: Pa
                 await it.fleet.give_up("tiny")
 
 
-async def reached(fleet: Fleet, holds: object) -> Progress:
-    async with asyncio.timeout(60):
-        while not holds(state := fleet.states()["tiny"]):  # type: ignore[operator]
-            assert state.state == "loading", state
-            await asyncio.sleep(0.02)
-    return state
+async def reached(fleet: Fleet, holds: Callable[[Progress], bool]) -> Progress:
+    def look() -> Progress | None:
+        state = fleet.states()["tiny"]
+        if holds(state):
+            return state
+        assert state.state == "loading", state
+        return None
+
+    return await until(look)
 
 
 @pytest.mark.anyio

@@ -13,7 +13,7 @@ import numpy as np
 from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 
-PATIENCE = 10.0  # seconds; reached only when something is broken
+from tests.waiting import PATIENCE
 
 
 class Tone(MediaStreamTrack):
