@@ -22,7 +22,7 @@ ASIDE := soak or screenshots or network or families or chaos
 # and what measures sound has the machine for itself
 test: $(VENV)/.installed-dev browser stock-client
 	$(BIN)/python -m pytest tests --ignore tests/e2e -m "not ($(ASIDE))" -n 3 --dist worksteal
-	$(BIN)/python -m pytest tests/e2e -m "not sound and not ($(ASIDE))" -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests/e2e -m "not sound and not ($(ASIDE))" -n 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e -m "sound and not ($(ASIDE))"
 
 test-fast: $(VENV)/.installed-dev
