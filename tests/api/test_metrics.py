@@ -40,7 +40,15 @@ def times(*seconds: float, bounds: tuple[float, ...] = WAITS) -> Histogram:
 @pytest.fixture
 def busy(tone: ToneTransport, monkeypatch: pytest.MonkeyPatch) -> ToneTransport:
     """The tone's engine, with something to tell. Its counters are `counts`."""
-    tone.counts = {"steps": 100, "frames": 900, "finished": 7, "first_sounds": times(0.07, 0.12, 20.0)}  # type: ignore[attr-defined]
+    tone.counts = {
+        "steps": 100,
+        "recorded": 93,
+        "codec_passes": 40,
+        "codec_recorded": 30,
+        "frames": 900,
+        "finished": 7,
+        "first_sounds": times(0.07, 0.12, 20.0),
+    }  # type: ignore[attr-defined]
     streams = [
         StreamStats(stream=SECRET, state="playing", frames=9, slack=slack, background=slack is None)
         for slack in (0.2, 1.5, 3.0, None)
@@ -59,7 +67,7 @@ def busy(tone: ToneTransport, monkeypatch: pytest.MonkeyPatch) -> ToneTransport:
                         waiting=1,
                         kv_pages=64,
                         kv_pages_used=9,
-                        lately=StepStats(count=10, streams=2.5, ms=9.0),
+                        lately=StepStats(count=10, streams=2.5, ms=9.0, gap_ms=0.25),
                         step_times=times(0.003, 0.004, bounds=STEPS),
                         **tone.counts,  # type: ignore[attr-defined]
                     )
@@ -134,6 +142,10 @@ async def test_what_engines_and_calls_count_is_scraped(scraped: httpx.AsyncClien
     seen = await scrape(scraped)
     expected = {
         ("voxrtc_steps_total", "tone"): 100,
+        ("voxrtc_steps_recorded_total", "tone"): 93,
+        ("voxrtc_codec_passes_total", "tone"): 40,
+        ("voxrtc_codec_passes_recorded_total", "tone"): 30,
+        ("voxrtc_step_gap_seconds", "tone"): 0.00025,
         ("voxrtc_streams_total", "tone", "finished"): 7,
         ("voxrtc_ttfa_seconds_bucket", "tone", "0.05"): 0,
         ("voxrtc_ttfa_seconds_bucket", "tone", "0.1"): 1,

@@ -28,6 +28,9 @@ STATES = ("unloaded", "loading", "ready", "failed")
 # Of engines and of responses in calls: what is counted, by the name of the metric
 COUNTED = {
     "steps": ("voxrtc_steps", "Steps of the model."),
+    "recorded": ("voxrtc_steps_recorded", "Steps that were repeated from CUDA graphs."),
+    "codec_passes": ("voxrtc_codec_passes", "Passes of the detokenizer."),
+    "codec_recorded": ("voxrtc_codec_passes_recorded", "Passes of the detokenizer that were repeated from CUDA graphs."),
     "frames": ("voxrtc_frames", "Frames of audio tokens sampled."),
     "chunks": ("voxrtc_chunks", "Chunks of sound handed over."),
     "preempted": ("voxrtc_preemptions", "Streams that gave their cache pages to others for a while."),
@@ -95,6 +98,9 @@ class _Scrape:
 def _engine_counts(engine: Stats) -> dict[str, float]:
     counts: dict[str, float] = {
         "steps": engine.steps,
+        "recorded": engine.recorded,
+        "codec_passes": engine.codec_passes,
+        "codec_recorded": engine.codec_recorded,
         "frames": engine.frames,
         "chunks": engine.chunks,
         "preempted": engine.preempted,
@@ -146,6 +152,7 @@ def _engines(counted: Mapping[str, Stats]) -> Iterator[Metric]:
     yield gauge("streams_background", "Of these, virtual listeners.", lambda each: sum(s.background for s in each.streams))
     yield gauge("stream_slots", "Streams that the engine takes in at a time.", lambda each: each.slots)
     yield gauge("batch_streams", "Streams in a step, on average over the last second.", lambda each: each.lately.streams)
+    yield gauge("step_gap_seconds", "In which the device had no step, between two.", lambda each: _seconds(each.lately.gap_ms))
     yield gauge("slack_min_seconds", "Sound in hand of the listener who has least.", lambda each: _slack(each.streams, 0.0))
     yield gauge("slack_median_seconds", "Sound in hand of the median listener.", lambda each: _slack(each.streams, 0.5))
     yield gauge("kv_pages", "Pages of the key-value cache.", lambda each: each.kv_pages)

@@ -245,6 +245,7 @@ class Engine:
 
     def _observe(self, seconds: float, streams: int, frames: int) -> None:
         self.costs.codec.observe(seconds, streams, frames)
+        self.counters.calls += 1
 
     def _sounded(self, stream: Stream, piece: Piece, samples: Tensor | Exception, final: bool) -> None:
         if isinstance(samples, Exception):

@@ -12,7 +12,7 @@ from voxrtc.recent import Histogram, Latency
 
 GROWING = (
     "steps", "frames", "chunks", "finished", "cancelled", "failed", "frames_after_cancel", "preempted", "gave_way", "paused",
-    "recorded",
+    "recorded", "codec_passes", "codec_recorded",
 )  # fmt: skip
 SUMS = (*GROWING, "kv_pages_used", "kv_pages", "waiting", "slots", "graphs")
 
@@ -75,4 +75,6 @@ def _steps(all_: list[StepStats]) -> StepStats:
         streams=mean(one.streams for one in all_),
         ms=mean(one.ms for one in all_),
         expected_ms=mean(one.expected_ms for one in all_),
+        recorded=mean(one.recorded for one in all_),
+        gap_ms=mean(one.gap_ms for one in all_),
     )
