@@ -50,7 +50,7 @@ def family_of(pid: int) -> set[int]:
 
 def drain(process: subprocess.Popen[str], url: str) -> None:
     """SIGTERM while somebody listens, who hears the end; nobody new is let in meanwhile."""
-    wish = {"input": "It is told to the end. " * 8, "response_format": "pcm"}
+    wish = {"input": "It is told to the end. " * 12, "response_format": "pcm"}
     with httpx.stream("POST", f"{url}/v1/audio/speech", json=wish, timeout=PATIENCE) as answer:
         parts = answer.iter_raw()
         heard = next(parts)
@@ -59,7 +59,7 @@ def drain(process: subprocess.Popen[str], url: str) -> None:
         late = httpx.post(f"{url}/v1/audio/speech", json={"input": "One more."}, timeout=PATIENCE)
         assert (late.status_code, late.json()["error"]["code"]) == (503, "shutting_down")
         heard += b"".join(parts)
-    assert len(heard) > 8 * 24_000 * 2, "more than a second of sound for each time that it is said"
+    assert len(heard) > 12 * 24_000 * 2, "more than a second of sound for each time that it is said"
 
 
 @pytest.mark.skipif(not LINUX, reason="looks for processes in /proc")

@@ -17,6 +17,7 @@ from voxrtc.chat.drain import drain
 from voxrtc.chat.echo import EchoGuard, guarded
 from voxrtc.chat.events import EventError
 from voxrtc.chat.manner import Manner
+from voxrtc.chat.places import make_room
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.session_settings import SessionSettings
@@ -69,7 +70,6 @@ from voxrtc.rtc.sound import Samples
 from voxrtc.rtc.tunnel import BadPacket, Tunnel
 from voxrtc.settings import Settings
 
-BACKGROUND = 0.25  # of all places, those for calls that nobody listens to
 KINDS = {"Offer": "over WebRTC", "Dig": "through a tunnel", "Open": "over a WebSocket"}
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
 
@@ -163,6 +163,7 @@ class MediaServer:
             playing=[clock.stream for talk in connected if (clock := talk.track.clock)],
             networks=[talk.session.network for talk in connected if talk.session.network],
             talking=sorted({talk.session.model for talk in self._all if not talk.session.background}),
+            kept=sum(isinstance(talk, Talk) and talk.kept for talk in self._all),
         )
 
     def _drop_voice(self, voice: str) -> None:
@@ -201,7 +202,8 @@ class MediaServer:
             async with asyncio.timeout(MODEL_WITHIN):
                 await self._engines.until_known()
             choice = choose(self._engines.known, wanted.model, wanted.voice, recorded=self._recordings)
-            if not self._place(wanted.voxrtc.background):  # asked last, so that nothing is awaited before the place is taken
+            # Asked last, so that nothing is awaited before the place is taken
+            if not make_room(lambda: self._all, self._limit, wanted.voxrtc.background):
                 return refused(503, FULL, "All places are taken. Please try again in a minute.")
             if request.call in self._talks:
                 return refused(409, "call_exists", "This call is set up already.")
@@ -218,23 +220,6 @@ class MediaServer:
             log.exception("a call could not be set up")
             return refused(500, "internal_error", "This call failed inside the server; its log says why.")
 
-    def _place(self, background: bool) -> bool:
-        """Whether there is one for somebody new; who may come back has to make room."""
-        while self._full(background):
-            kept = next((talk for talk in self._all if isinstance(talk, Talk) and talk.kept), None)
-            if kept is None:
-                return False
-            kept.end()
-        return True
-
-    def _full(self, background: bool) -> bool:
-        """Calls that nobody listens to take no place from people, and are few."""
-        there = len(self._all)
-        idle = sum(talk.session.background for talk in self._all)
-        if background:
-            return there >= self._limit or idle >= BACKGROUND * self._limit
-        return there - idle >= self._limit
-
     def _kept(self, token: str) -> Talk | None:
         talks = (talk for talk in self._all if isinstance(talk, Talk))
         return next((talk for talk in talks if secrets.compare_digest(talk.token.encode(), token.encode())), None)
@@ -249,27 +234,31 @@ class MediaServer:
     async def _connect(self, request: Offer | Dig, talk: Talk, tell: Callable[[MediaReply], None]) -> Answer | Opened:
         """A line for a talk. Raises `BadOffer`."""
         call, seat = request.call, Seat(talk, request.call, request.resume or Resume())
-        self._talks[call], self._tell[call] = talk, tell
-        self._calls += 1
         if isinstance(request, Dig):
-            seat.carrier = tunnel = self._tunnels[call] = Tunnel(seat, partial(_told, call, tell))
+            seat.carrier = tunnel = Tunnel(seat, partial(_told, call, tell))
             tunnel.on_close = partial(self._filled, call, tell)
+            self._note(call, talk, tell)
+            self._tunnels[call] = tunnel
             tunnel.open()
             return Opened(call=call)
         seat.carrier = peer = Peer(ice.configuration(self._stun, request.relays), seat)
+        self._note(call, talk, tell)
         if talk.fresh:
             talk.begin(seat)
         return Answer(call=call, sdp=await peer.answer(request.sdp), token=talk.token)
+
+    def _note(self, call: str, talk: Talk | Socket, tell: Callable[[MediaReply], None]) -> None:
+        """It has a line now, which will end; one that could not be made would take a place for ever."""
+        self._talks[call], self._tell[call] = talk, tell
+        self._calls += 1
 
     def _filled(self, call: str, tell: Callable[[MediaReply], None]) -> None:
         del self._tunnels[call]
         tell(Closed(call=call))
 
     def _open(self, call: str, wanted: SessionSettings, choice: Choice, tell: Callable[[MediaReply], None]) -> Opened:
-        self._tell[call] = tell
-        session = self._session(wanted, choice, VoiceDetector())
-        self._talks[call] = socket = Socket(session, partial(_told, call, tell), self._over)
-        self._calls += 1
+        socket = Socket(self._session(wanted, choice, VoiceDetector()), partial(_told, call, tell), self._over)
+        self._note(call, socket, tell)
         socket.open()
         return Opened(call=call)
 

@@ -22,6 +22,7 @@ def added(each: Iterable[MediaStats]) -> MediaStats:
         playing=[stream for stats in everyone for stream in stats.playing],
         networks=[network for stats in everyone for network in stats.networks],
         talking=sorted({model for stats in everyone for model in stats.talking}),
+        kept=sum(stats.kept for stats in everyone),
     )
 
 

@@ -195,6 +195,7 @@ class Talk:
         self._ended = True
         if self._waiting:
             self._waiting.cancel()
+            self._waiting = None
         self.track.stop()
         self.session.closed()
         if self.seat:

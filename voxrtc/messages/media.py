@@ -261,7 +261,7 @@ class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
     `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played,
-    `talking` the models that conversations go on with.
+    `talking` the models that conversations go on with. `kept` are sessions whose line broke, and whose client may come back.
     """
 
     call: str
@@ -273,6 +273,7 @@ class MediaStats(Message):
     playing: list[str] = msgspec.field(default_factory=list)
     networks: list[Network] = msgspec.field(default_factory=list)
     talking: list[str] = msgspec.field(default_factory=list)
+    kept: int = 0
 
 
 MediaRequest = (
