@@ -10,15 +10,19 @@ from pathlib import Path
 
 import httpx
 import pytest
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import Page, sync_playwright
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from tests.e2e.conftest import chromium
+from tests.e2e.desk import Desk, open_window
+from tests.e2e.test_fallback import BLOCKED
 from tests.program import Running, children, module, running
 from tests.rtc.browser import Browser
 from tests.rtc.sounds import lasts
-from tests.waiting import until
+from tests.waiting import eventually, until
 
-pytestmark = pytest.mark.anyio
 CALLS = "/v1/realtime/calls"
 LONG = "This is a long sentence, which goes on for a while, so that something may happen before it has come to its end. " * 3
 
@@ -64,6 +68,7 @@ async def told(url: str) -> str:
             return last
 
 
+@pytest.mark.anyio
 async def test_the_others_sound_goes_on(server: Running) -> None:
     url = str(server.base_url)
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
@@ -98,3 +103,35 @@ async def test_the_others_sound_goes_on(server: Running) -> None:
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def test_pages_of_a_browser_on_both(server: Running) -> None:
+    """A line of one breaks, and is taken up where it was; then its process is killed, and the other page goes on."""
+    both = {"media": 1, "media-2": 1}
+    with sync_playwright() as playwright, chromium(playwright) as browser:
+        here, there = [Desk(page(browser), str(server.base_url)) for _ in range(2)]
+        for desk in (here, there):
+            desk.speak(LONG)
+            desk.await_sound()
+        eventually(lambda: peers(server) == both)
+        there.page.evaluate("udp.block()")
+        there.await_trouble("The connection broke")
+        there.await_calm()
+        assert there.page.evaluate("voxrtc.way") == "tunnel"
+        eventually(lambda: peers(server) == both)
+
+        os.kill(processes(server)["media-2"], signal.SIGKILL)
+        there.await_trouble("The conversation is over")
+        here.await_state("ready")
+        assert not here.trouble
+        assert here.page.evaluate("voxrtc.lines.findLast(({ who }) => who === 'voice').state") == "whole"
+        assert server.get("/v1/voxrtc/stats").json()["media"]["underruns"] == 0
+        there.hear("Here I am again.")
+        eventually(lambda: peers(server) == both)
+
+
+def page(browser: Chromium) -> Page:
+    """A window whose UDP can be blocked."""
+    page = open_window(browser)
+    page.add_init_script(BLOCKED)
+    return page
