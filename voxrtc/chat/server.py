@@ -34,7 +34,6 @@ from voxrtc.messages.media import (
     Closed,
     Dig,
     Drain,
-    Drained,
     DropVoice,
     GetMediaStats,
     GetVoices,
@@ -70,7 +69,6 @@ from voxrtc.settings import Settings
 BACKGROUND = 0.25  # of all places, those for calls that nobody listens to
 KINDS = {"Offer": "over WebRTC", "Dig": "through a tunnel", "Open": "over a WebSocket"}
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
-
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +117,7 @@ class MediaServer:
                 return HungUp(call=request.call, known=talk is not None)
             case Drain():
                 await drain(self._all, request.seconds)
-                return Drained(call=request.call)
+                return Noted(call=request.call)
             case GetMediaStats():
                 return self._stats(request.call)
             case KeepVoice():

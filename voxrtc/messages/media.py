@@ -93,8 +93,7 @@ class HangUp(Message):
 
 
 class Drain(Message):
-    """Let every call end, and tell its client: once nobody is being spoken to in it, in `seconds` at the latest. `Drained`
-    answers, when none of those that there were is left."""
+    """Let every call end, once nobody is spoken to in it, in `seconds` at the latest. When all have, `Noted` answers."""
 
     call: str
     seconds: float
@@ -180,7 +179,7 @@ class Told(Message):
 
 
 class Noted(Message):
-    """The answer to `KeepVoice` and `DropVoice`."""
+    """The answer to `KeepVoice`, `DropVoice` and `Drain`."""
 
     call: str
 
@@ -221,12 +220,6 @@ class HungUp(Message):
 
     call: str
     known: bool
-
-
-class Drained(Message):
-    """The answer to `Drain`."""
-
-    call: str
 
 
 class Spoke(msgspec.Struct, frozen=True, kw_only=True):
@@ -300,7 +293,6 @@ MediaReply = (
     | Over
     | Refused
     | HungUp
-    | Drained
     | MediaStats
     | Noted
     | VoicesUsed
