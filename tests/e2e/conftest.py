@@ -70,8 +70,10 @@ def chromium(playwright: Playwright, *flags: str) -> Iterator[Browser]:
         if found:
             raise
         pytest.skip(f"no Chromium: install it (Debian: apt install chromium). {str(error).splitlines()[0]}")
-    yield browser
-    browser.close()
+    try:
+        yield browser
+    finally:  # one that a failed test left would go on talking beside the next ones
+        browser.close()
 
 
 @pytest.fixture(scope="session")

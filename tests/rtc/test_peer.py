@@ -24,7 +24,7 @@ from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import UNSENT_MESSAGES, Liveness, Peer, warm_up
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.receiver import tap
-from voxrtc.rtc.sound import FRAME, Samples
+from voxrtc.rtc.sound import TICKS, Samples
 from voxrtc.rtc.track import PlayoutTrack
 
 
@@ -326,5 +326,5 @@ async def test_a_packet_is_known_by_its_timestamp() -> None:
         await asyncio.sleep(0.05)
         last = came[-1].timestamp
         assert peer.number(last) == ear.track.last
-        assert [peer.number(last - behind * FRAME) for behind in range(10)] == [ear.track.last - behind for behind in range(10)]
-        assert peer.number((last + 5 * FRAME) % (1 << 32)) is None, "that did not go out"
+        assert [peer.number(last - behind * TICKS) for behind in range(10)] == [ear.track.last - behind for behind in range(10)]
+        assert peer.number((last + 5 * TICKS) % (1 << 32)) is None, "that did not go out"
