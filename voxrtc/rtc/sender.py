@@ -27,8 +27,9 @@ HEADER = struct.Struct("!BBHII")  # version and extension, marker and payload ty
 EXTENSION = struct.Struct("!HH")
 VERSION, EXTENDED, MARKED = 0x80, 0x90, 0x80
 PRIVATE = "_RTCRtpSender__"
-USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "ntp_timestamp", "rtp_timestamp", "stats")
-COUNTED = ("octet_count", "packet_count")
+USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "stats")
+COUNTED = ("ntp_timestamp", "rtp_timestamp", "packet_count", "octet_count")
+NTP_TIME, RTP_TIME, PACKETS, OCTETS = (PRIVATE + name for name in COUNTED)
 NTP_EPOCH = 2_208_988_800  # seconds between those of NTP and Unix
 
 
@@ -93,10 +94,10 @@ class Sender:
     def _count(self, size: int, stamp: int) -> None:
         """What aiortc's reports tell the browser."""
         state = self._state
-        state[PRIVATE + "rtp_timestamp"] = stamp
-        state[PRIVATE + "ntp_timestamp"] = int((time.time() + NTP_EPOCH) * (1 << 32))
-        state[PRIVATE + "packet_count"] += 1
-        state[PRIVATE + "octet_count"] += size
+        state[RTP_TIME] = stamp
+        state[NTP_TIME] = int((time.time() + NTP_EPOCH) * (1 << 32))
+        state[PACKETS] += 1
+        state[OCTETS] += size
 
     def _get(self, name: str) -> Any:
         return self._state[PRIVATE + name]
