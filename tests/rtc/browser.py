@@ -13,9 +13,8 @@ import numpy as np
 from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 
+from tests.waiting import PATIENCE
 from voxrtc.rtc.sound import RATE, RTP_RATE
-
-PATIENCE = 10.0  # seconds; reached only when something is broken
 
 
 class Tone(MediaStreamTrack):

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from aiortc.rtp import RtpPacket
 
-from tests.rtc.browser import PATIENCE, Browser
+from tests.rtc.browser import Browser
 from tests.rtc.sounds import audible, lasts, peak_hertz, tone
 from tests.rtc.test_playout import Told
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from voxrtc.rtc import ice
 from voxrtc.rtc.ice import DATA_BYTES, configuration
 from voxrtc.rtc.microphone import BLOCK_SECONDS, RATE
@@ -226,7 +226,7 @@ async def test_a_stun_server_that_says_nothing_does_not_hold_the_answer_up(monke
 async def test_a_closed_call_is_seen_at_once_and_told_once() -> None:
     async with call() as (peer, ear, browser):
         await browser.close()
-        await asyncio.wait_for(ear.over.wait(), 1.0)
+        await asyncio.wait_for(ear.over.wait(), PATIENCE)
         await peer.close()
         assert ear.closings == 1
         assert peer.state == "closed"

@@ -15,9 +15,9 @@ from aiortc.rtp import HeaderExtensions, HeaderExtensionsMap, RtpPacket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rtc.browser import PATIENCE
 from tests.rtc.sounds import audible
 from tests.rtc.test_peer import call, said, speak
+from tests.waiting import PATIENCE
 from voxrtc.rtc.receiver import _payload, tap
 from voxrtc.rtc.sender import Sender
 from voxrtc.rtc.sound import RATE, TICKS

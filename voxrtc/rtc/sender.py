@@ -30,7 +30,9 @@ PRIVATE = "_RTCRtpSender__"
 USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "stats")
 COUNTED = ("ntp_timestamp", "rtp_timestamp", "packet_count", "octet_count")
 NTP_TIME, RTP_TIME, PACKETS, OCTETS = (PRIVATE + name for name in COUNTED)
-NTP_EPOCH = 2_208_988_800  # seconds between those of NTP and Unix
+# Seconds to add for those of NTP. Once: browsers put sound in order by these times, which must not jump when the machine's
+# clock is set (RFC 3550, section 6.4.1, allows for a clock that only runs on).
+NTP = 2_208_988_800 + time.time() - time.monotonic()
 
 
 class Sender:
@@ -95,7 +97,7 @@ class Sender:
         """What aiortc's reports tell the browser."""
         state = self._state
         state[RTP_TIME] = stamp
-        state[NTP_TIME] = int((time.time() + NTP_EPOCH) * (1 << 32))
+        state[NTP_TIME] = int((time.monotonic() + NTP) * (1 << 32))
         state[PACKETS] += 1
         state[OCTETS] += size
 
