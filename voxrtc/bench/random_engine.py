@@ -12,8 +12,6 @@ import os
 import threading
 from dataclasses import replace
 
-import torch
-
 from voxrtc.bench import random_models
 from voxrtc.cards import read_card
 from voxrtc.engine.process import load
@@ -22,14 +20,15 @@ from voxrtc.lifeline import die_with_parent
 from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import Settings
 from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.registry import Placement
 
 SECONDS_A_WORD = 0.35
 MODELS = {"orpheus": random_models.orpheus, "csm": random_models.csm}
 
 
-def read(settings: Settings, device: torch.device, dtype: torch.dtype) -> tuple[ModelInfo, SpeechLM]:
+def read(settings: Settings, at: Placement) -> tuple[ModelInfo, SpeechLM]:
     """The model of the settings, without its weights. Raises `KeyError` for one that is not in `MODELS`."""
-    model = MODELS[settings.model](dtype, device)
+    model = MODELS[settings.model](at.dtype, at.device, at.sound)
     preprocess = model.preprocess
 
     def as_long_as_its_words(utterance: Utterance) -> Prompt:

@@ -106,27 +106,28 @@ def pocket(name: str, folder: Path) -> Pocket:
     return model
 
 
-def csm(dtype: torch.dtype, device: torch.device = HOST) -> Csm:
-    """CSM-1B with random weights, and words for tokens."""
+def csm(dtype: torch.dtype, device: torch.device = HOST, sound: torch.device | None = None) -> Csm:
+    """CSM-1B with random weights, and words for tokens; its codec is on the device `sound`."""
     config = csm_config(CSM_1B)
     with torch.device("meta"):
         network = CsmNetwork(config)
     _fill(network, dtype, device)
     network.pack()
-    codec = MimiTokens(config.codec).to(device).requires_grad_(False)
+    codec = MimiTokens(config.codec).to(sound or device).requires_grad_(False)
     codec.quantizer.entries.normal_(std=0.1)
     codec.pack()
     return Csm(network, CsmWriter(_words({BEGIN: 0, END: 1, "?": 2}), config.books), codec, ["0"])
 
 
-def orpheus(dtype: torch.dtype, device: torch.device = HOST) -> Orpheus:
-    """Orpheus-3B with random weights, and words for tokens."""
+def orpheus(dtype: torch.dtype, device: torch.device = HOST, sound: torch.device | None = None) -> Orpheus:
+    """Orpheus-3B with random weights, and words for tokens; its codec is on the device `sound`."""
     with torch.device("meta"):
         network = OrpheusNetwork(ORPHEUS_3B, SPOKEN.stop)
     network.head = nn.Linear(ORPHEUS_3B.dim, len(SPOKEN), bias=False, device="meta")
     _fill(network, dtype, device)
     network.pack()
-    return Orpheus(network, _words({"?": 0}), OrpheusDetokenizer(Snac(SNAC_24KHZ).to(device).ready()), ["tara"])
+    detokenizer = OrpheusDetokenizer(Snac(SNAC_24KHZ).to(sound or device).ready())
+    return Orpheus(network, _words({"?": 0}), detokenizer, ["tara"])
 
 
 def stepaudio2(dtype: torch.dtype, device: torch.device = HOST) -> step.StepAudio2:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from voxrtc.speechlm.base import Detokenizer
+from voxrtc.speechlm.base import Detokenizer, Voice
 from voxrtc.speechlm.codecs.streams import Call, StreamState
 from voxrtc.speechlm.weights import WeightsError, fold_weight_norm, load_module, read_folder, read_json
 
@@ -174,7 +174,11 @@ class Snac(nn.Module, Detokenizer):
             block.prepare()
         return self.requires_grad_(False)
 
-    def new_state(self, seed: int) -> StreamState:
+    @property
+    def device(self) -> torch.device:
+        return self.table.device
+
+    def new_state(self, seed: int, voice: Voice = None) -> StreamState:
         """State of an utterance of which nothing has come."""
         first, last = (conv.weight.new_zeros(conv.in_channels, PAD) for conv in (self.spread, self.leave))
         kept = [first, *(kept for block in self.blocks for kept in block.new_kept()), last]
