@@ -52,7 +52,7 @@ class Process:
     """A thread that answers as the process does, until it is killed."""
 
     def __init__(self) -> None:
-        self.detokenizing, self.asked = Detokenizing(Voiced()), list[Decode]()
+        self.detokenizing, self.asked = Detokenizing(Voiced(), 4), list[Decode]()
         ours, self._socket = socket.socketpair()
         self.line, self._over = Line(ours), threading.Event()
         threading.Thread(target=self._run, daemon=True).start()
@@ -91,8 +91,8 @@ class House:
 
     def another(self) -> None:
         """The process is killed, and another one is there."""
-        self.processes[-1].kill()
         count = len(self.processes)
+        self.processes[-1].kill()
         eventually(lambda: len(self.processes) > count)
 
 

@@ -75,13 +75,13 @@ class Silence(Detokenizer):
 def line_cost(streams: int) -> float:
     """Seconds that the way there and back takes, in a call of so many streams."""
     ours, theirs = map(Line, socket.socketpair())
-    answering = (theirs, Detokenizing(Silence()), lambda: 0.0)
+    answering = (theirs, Detokenizing(Silence(), streams), lambda: 0.0)
     process = multiprocessing.get_context("fork").Process(target=serve, args=answering, daemon=True)
     process.start()
     theirs.close()
     stage = ProcessStage(lambda: Peer(ours, _Forked(process)))
     try:
-        return _call(stage, streams) - _call(LocalStage(Silence()), streams)
+        return _call(stage, streams) - _call(LocalStage(Silence(), streams), streams)
     finally:
         stage.stop()
 

@@ -41,8 +41,9 @@ def unpacked(array: Array) -> Tensor:
 class Detokenizing:
     """Streams' states and voices, by the numbers that the other side gave them."""
 
-    def __init__(self, detokenizer: Detokenizer) -> None:
-        self._detokenizer, self._stage = detokenizer, LocalStage(detokenizer)
+    def __init__(self, detokenizer: Detokenizer, streams: int) -> None:
+        """For up to so many `streams` at a time."""
+        self._detokenizer, self._stage = detokenizer, LocalStage(detokenizer, streams)
         self.states: dict[int, Any] = {}
         self.voices: dict[int, Voice | Exception] = {}
 
@@ -81,7 +82,7 @@ class Detokenizing:
 
 def _sound(result: Tensor | Exception) -> Sound:
     if isinstance(result, Tensor):
-        return Sound(samples=memoryview(result.numpy()).cast("B"))
+        return Sound(samples=memoryview(result.numpy().tobytes()))
     log.error("a stream failed", exc_info=result)
     return Sound(error=f"{type(result).__name__}: {result}")
 
@@ -117,7 +118,7 @@ def main() -> None:
         log.exception("the detokenizer of %s failed", settings.model)
         line.send(encode(Unfit(message=f"{wrong or type(wrong).__name__}")))
     else:
-        serve(line, Detokenizing(detokenizer), partial(held, detokenizer.device))
+        serve(line, Detokenizing(detokenizer, settings.max_streams), partial(held, detokenizer.device))
 
 
 if __name__ == "__main__":

@@ -119,6 +119,8 @@ class Remote:
 class ProcessStage:
     """See `sound_stage.SoundStage`."""
 
+    graphs = None  # they are over there
+
     def __init__(self, start: Callable[[], Peer]) -> None:
         self._start, self._numbers = start, itertools.count()
         self._lock, self._stopping = threading.Lock(), False  # over which peer there is
@@ -220,8 +222,8 @@ def _part(stream: Remote, chunk: Chunk) -> Part:
 
 def packed(tensor: Tensor) -> Array:
     """A tensor as a message has it."""
-    array = np.ascontiguousarray(tensor.cpu().numpy())
-    return Array(array.data, array.shape, array.dtype.name)
+    array = tensor.cpu().numpy()
+    return Array(memoryview(array.tobytes()), array.shape, array.dtype.name)
 
 
 def _samples(sound: Sound) -> Tensor | Exception:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.engine.device import Device
+from voxrtc.engine.graphs import CudaRecorder, Graphs, Recorder
 from voxrtc.speechlm.base import Detokenizer, Voice
 
 
@@ -51,6 +52,11 @@ class SoundStage(Protocol):
         ...
 
     @property
+    def graphs(self) -> Graphs | None:
+        """Recordings of its calls, where they are made in this process."""
+        ...
+
+    @property
     def memory(self) -> float:
         """GB that it holds outside this process."""
         ...
@@ -59,10 +65,24 @@ class SoundStage(Protocol):
 class LocalStage:
     """In this process: the detokenizer computes on its own device, on a GPU in a stream of its own."""
 
-    def __init__(self, detokenizer: Detokenizer, clock: Callable[[], float] = time.monotonic) -> None:
-        self._detokenizer, self._device = detokenizer, Device(detokenizer.device, clock)
-
     memory = 0.0
+
+    def __init__(
+        self,
+        detokenizer: Detokenizer,
+        streams: int,
+        clock: Callable[[], float] = time.monotonic,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """For up to so many `streams` at a time."""
+        self._detokenizer, self._device = detokenizer, Device(detokenizer.device, clock)
+        self.graphs = self._record(streams, recorder or CudaRecorder()) if recorder or self._device.records else None
+
+    def _record(self, streams: int, recorder: Recorder) -> Graphs | None:
+        """Where its calls have a form for that."""
+        with self._device.detokenizing():
+            graphs = Graphs(recorder)
+            return graphs if self._detokenizer.record(streams, graphs.run) else None
 
     @torch.inference_mode()
     def begin(self, voice: Voice, seed: int) -> Any:

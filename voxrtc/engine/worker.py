@@ -103,7 +103,7 @@ class Worker:
         sound: SoundStage | None = None,
     ) -> None:
         self.model, self.slots = model, slots
-        self.device, self.sound = Device(model.device, clock), sound or LocalStage(model.detokenizer, clock)
+        self.device, self.sound = Device(model.device, clock), sound or LocalStage(model.detokenizer, slots, clock, recorder)
         self.lag, spare = (1, 1) if self.device.beside else (0, 0)
         pages = pages or half_of_the_longest(model.cache, slots, page_size)
         self.cache = PagedCache(model.cache, slots, pages, page_size, model.device, model.dtype, scratch=spare > 0)
@@ -111,9 +111,8 @@ class Worker:
         self.states = model.new_states(slots + spare)
         self.sampling = SamplingTable(slots, model.device)
         tokens = self.cache.table.numel() * page_size  # more than any step has
-        if recorder is None and self.device.records:
-            recorder = CudaRecorder()
-        self.graphs = Graphs(recorder) if recorder and self.attention.fixed else None
+        recording = recorder is not None or self.device.records
+        self.graphs = Graphs(recorder or CudaRecorder()) if recording and self.attention.fixed else None
         self._ended: Mark | None = None  # the step before
         self._staging = Staging(3 * (slots + 1) + 2 * tokens, 5, torch.long, model.device) if spare else None
 
@@ -176,8 +175,8 @@ class Worker:
                 sampler.advance()
                 return sampled
 
-            frames, repeated = self._do(frames_only, ("sample", len(slots), len(tasks), *manner), sample)
-            recorded = recorded and repeated
+            # only what a recording left lies where a recording can find it
+            frames, recorded = self._do(recorded, ("sample", len(slots), len(tasks), *manner), sample)
         self._ended = self.device.mark()
         healthy = hidden.isfinite().all(-1)
         outcome = Sent(healthy, frames) if self.device.beside else Here(healthy, frames)

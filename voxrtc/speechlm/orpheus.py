@@ -33,8 +33,10 @@ from voxrtc.speechlm.base import (
     Voice,
 )
 from voxrtc.speechlm.causal_lm import CausalLM
+from voxrtc.speechlm.codecs.lanes import LaneState
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.codecs.streams import StreamState
+from voxrtc.speechlm.detokenizer import Repeat
 from voxrtc.speechlm.weights import WeightsError, read_json, read_tokenizer
 
 START_OF_HUMAN, END_OF_TEXT, END_OF_HUMAN, START_OF_AI, START_OF_SPEECH = 128259, 128009, 128260, 128261, 128257
@@ -181,7 +183,7 @@ class OrpheusState:
     """One stream between calls: its codes that are no whole frame yet, and what SNAC keeps."""
 
     rest: Tensor
-    codec: StreamState
+    codec: StreamState | LaneState
 
 
 class OrpheusDetokenizer(Detokenizer):
@@ -202,6 +204,9 @@ class OrpheusDetokenizer(Detokenizer):
     @property
     def device(self) -> torch.device:
         return self.codec.device
+
+    def record(self, streams: int, repeat: Repeat) -> bool:
+        return self.codec.record(streams, repeat)
 
     def new_state(self, seed: int, voice: Voice = None) -> OrpheusState:
         """State of an utterance of which nothing has come."""

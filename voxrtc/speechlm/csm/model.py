@@ -31,6 +31,7 @@ from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens, MimiTokensState
 from voxrtc.speechlm.csm import checkpoint
 from voxrtc.speechlm.csm.network import Network
 from voxrtc.speechlm.csm.prompt import Writer, Written, join
+from voxrtc.speechlm.detokenizer import Repeat
 
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 FRAMES = 375  # of a piece at most: 30 s. A model that does not find its end is stopped in proportion to the text
@@ -178,6 +179,9 @@ class CsmDetokenizer(Detokenizer):
     @property
     def device(self) -> torch.device:
         return self.codec.device
+
+    def record(self, streams: int, repeat: Repeat) -> bool:
+        return self.codec.record(streams, repeat)
 
     def new_state(self, seed: int, voice: Voice = None) -> MimiTokensState:
         """State of an utterance of which nothing has come."""

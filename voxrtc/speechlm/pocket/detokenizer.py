@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from voxrtc.speechlm.base import Detokenizer, Voice
+from voxrtc.speechlm.codecs.lanes import LaneState
 from voxrtc.speechlm.codecs.mimi import MimiConfig, MimiDecoder, MimiState
+from voxrtc.speechlm.detokenizer import Repeat
 from voxrtc.speechlm.layers.linear import SIZES, pack
 
 WARM_UP = SIZES[:8]  # frames of calls
@@ -20,7 +22,7 @@ FADE = 1 / 200  # seconds in which an utterance fades in: a decoder that knows n
 class PocketState:
     """One stream between calls."""
 
-    mimi: MimiState
+    mimi: MimiState | LaneState
     begun: bool = False  # its first samples, which are faded in, are out
     ended: bool = False
 
@@ -50,6 +52,10 @@ class PocketDetokenizer(nn.Module, Detokenizer):
     @property
     def device(self) -> torch.device:
         return self.fade.device
+
+    def record(self, streams: int, repeat: Repeat) -> bool:
+        self.mimi.record(streams, repeat)
+        return True
 
     def new_state(self, seed: int, voice: Voice = None) -> PocketState:
         """State of an utterance of which nothing has come. It has no noise that `seed` could choose."""
