@@ -65,13 +65,13 @@ def main(settings: Settings) -> None:
         if settings.hearing == "whisper":
             check_installed()
         relays = Relays(turn.provider(settings.turn, settings.turn_user, settings.turn_secret))
-        listener = _listen(settings)
+        listener, folder = _listen(settings), _folder()
     except (CardError, NotInstalled, OSError, ValueError) as wrong:
         sys.exit(str(wrong))
     # uvicorn raises the signal that ended it once more; as an exception it runs the way out past the children.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(settings, models, listener, relays))
+        asyncio.run(_serve(settings, models, listener, relays, folder))
 
 
 def _cards(settings: Settings) -> dict[str, Card]:
@@ -83,6 +83,15 @@ def _cards(settings: Settings) -> dict[str, Card]:
         except CardError as wrong:
             log.warning("%s", wrong)
     return cards
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """For the sockets of the processes; gone with this one."""
+    try:
+        return tempfile.TemporaryDirectory(prefix="voxrtc-")
+    except OSError as full:
+        message = f"There is no place for temporary files ({full.strerror}). Free some space, or set TMPDIR to another folder."
+        raise OSError(message) from full
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -98,8 +107,14 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.socket, relays: Relays) -> None:
-    with tempfile.TemporaryDirectory(prefix="voxrtc-") as folder:
+async def _serve(
+    settings: Settings,
+    cards: dict[str, Card],
+    listener: socket.socket,
+    relays: Relays,
+    folder_for_sockets: tempfile.TemporaryDirectory[str],
+) -> None:
+    with folder_for_sockets as folder:
         # Numbers, since a model's name need not be one of a file
         addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
         media_address, hearing_address, chat_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing", "chat"))
@@ -278,10 +293,16 @@ async def _greet(
     place = _url(*listener.getsockname()[:2])
     await media.ready()
     if card.missing():
-        print(f"\n  VoxRTC fetches {card.info.title} and shows how far it is: {place}\n", flush=True)
+        _print(f"VoxRTC fetches {card.info.title} and shows how far it is: {place}")
     state = await engines.settled(card.info.name)
     start_chat()
     if state.state == "ready":
-        print(f"\n  VoxRTC is ready: {place}\n", flush=True)
+        _print(f"VoxRTC is ready: {place}")
     elif state.state == "failed":
-        print(f"\n  {card.info.title} could not be loaded; others can, here: {place}\n", flush=True)
+        _print(f"{card.info.title} could not be loaded; others can, here: {place}")
+
+
+def _print(sentence: str) -> None:
+    """For a person who may be there, on a terminal or in a file; a disk that is full stops nothing."""
+    with contextlib.suppress(OSError):
+        print(f"\n  {sentence}\n", flush=True)
