@@ -19,8 +19,10 @@ from voxrtc import web
 from voxrtc.cards import read_card
 from voxrtc.engine import cpu_attention
 from voxrtc.learned import Learned
+from voxrtc.listening import listen
 from voxrtc.llm import gguf
 from voxrtc.messages.engine import Progress
+from voxrtc.settings import Settings
 from voxrtc.speechlm.weights import WeightsError
 
 FULL = Path("/dev/full")
@@ -43,7 +45,7 @@ async def test_the_chat_model_starts_though_nobody_can_be_told_the_address(
     write(tmp_path, CARD)
     started: list[bool] = []
     stdout = FULL.open("w")
-    with web._listen(web.Settings(port=0)) as listener, monkeypatch.context() as printing:
+    with listen(Settings(port=0)) as listener, monkeypatch.context() as printing:
         printing.setattr("sys.stdout", stdout)
         card = read_card(tmp_path, "wren")
         await web._greet(Ready(), Ready(), card, listener, lambda: started.append(True))  # type: ignore[arg-type]

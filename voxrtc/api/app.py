@@ -39,6 +39,7 @@ from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import Keeper
+from voxrtc.stalls import Stood
 
 CORS: dict[str, Any] = {
     "allow_methods": ["GET", "POST", "DELETE"],
@@ -55,12 +56,14 @@ def build_app(
     hosting: Hosting | None = None,
     crowd: Crowd | None = None,
     restarts: Callable[[], Mapping[str, int]] = dict,
+    stood: Callable[[], Stood] = Stood,
 ) -> FastAPI:
     """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
 
     `keeper` loads models, where that can be done; `suggested` names the one that a person is pointed to, if any. `hosting` is
     how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
-    server is to stop, and have `state.cloning` `keep` meanwhile. `restarts` are of processes, by name.
+    server is to stop, and have `state.cloning` `keep` meanwhile. `restarts` are of processes, by name,
+    `stood` is of the server's event loop.
     """
     about = "Open speech language models over HTTP and WebRTC, in OpenAI's shapes."
     app = FastAPI(title="VoxRTC", description=about, docs_url=None, redoc_url=None)  # those load scripts from elsewhere
@@ -86,7 +89,7 @@ def build_app(
     app.include_router(stats.router(engines, media))
     crowd = crowd or Crowd(engines, most=0)
     app.include_router(crowds.router(crowd))
-    asked = metrics.Sources(engines, media, crowd, restarts=restarts)
+    asked = metrics.Sources(engines, media, crowd, restarts=restarts, stood=stood)
     if keeper:
         asked = replace(asked, states=engines.states, held=lambda: keeper.held)
     if public := hosting.public:

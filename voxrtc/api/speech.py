@@ -24,6 +24,7 @@ from voxrtc.api import errors
 from voxrtc.api.asked import InputAudio, conversation, heard, read_input
 from voxrtc.api.encoders import ENCODERS, Encoder
 from voxrtc.api.forms import RecordingRoute
+from voxrtc.api.limits import UNREAD_FOR
 from voxrtc.api.recording import read_recording
 from voxrtc.chat.choice import is_recorded
 from voxrtc.engine.client import StreamFailed
@@ -193,7 +194,8 @@ class Speech(StreamingResponse):
 
     Before the first part a failure is a proper status. After it the answer is left unfinished, so that the server
     closes the connection in the middle of the body and no client takes a fragment for the whole. A client that leaves
-    ends the stream, also while it still waits for its first part.
+    ends the stream, also while it still waits for its first part; so does one that reads nothing for `UNREAD_FOR`, since
+    a stream that rests keeps its place in the engine.
     """
 
     def __init__(self, stream: str, parts: AsyncGenerator[bytes], media_type: str) -> None:
@@ -219,17 +221,25 @@ class Speech(StreamingResponse):
             await errors.response(errors.from_stream(failure))(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": part, "more_body": True})
         try:
+            await _patiently(send, part)
             async for part in self._parts:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+                await _patiently(send, part)
         except StreamFailed as failure:
             log.warning("cut short by %s: %s", failure.code, failure)
-            return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            log.warning("cut short: its listener has read nothing for %.0f s", UNREAD_FOR)
+        else:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _cancel_when_left(receive: Receive, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
+
+
+async def _patiently(send: Send, part: bytes) -> None:
+    """Raises `TimeoutError`."""
+    async with asyncio.timeout(UNREAD_FOR):
+        await send({"type": "http.response.body", "body": part, "more_body": True})

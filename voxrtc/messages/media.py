@@ -9,6 +9,7 @@ import msgspec
 from voxrtc.messages import Message
 from voxrtc.messages.engine import Reference
 from voxrtc.recent import Histogram, Latency
+from voxrtc.stalls import Stood
 
 
 class IceServer(msgspec.Struct, frozen=True):
@@ -244,7 +245,7 @@ class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
     `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played,
-    `talking` the models that conversations go on with.
+    `talking` the models that conversations go on with, `stood` is how often and how long the event loop did.
     """
 
     call: str
@@ -256,6 +257,7 @@ class MediaStats(Message):
     playing: list[str] = msgspec.field(default_factory=list)
     networks: list[Network] = msgspec.field(default_factory=list)
     talking: list[str] = msgspec.field(default_factory=list)
+    stood: Stood = Stood()
 
 
 MediaRequest = (
