@@ -11,8 +11,10 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from voxrtc import __version__
 from voxrtc.api import (
     cloning,
+    contract,
     errors,
     health,
     ice,
@@ -65,9 +67,16 @@ def build_app(
     server is to stop, and have `state.cloning` `keep` meanwhile. `restarts` are of processes, by name,
     `stood` is of the server's event loop.
     """
-    about = "Open speech language models over HTTP and WebRTC, in OpenAI's shapes."
-    app = FastAPI(title="VoxRTC", description=about, docs_url=None, redoc_url=None)  # those load scripts from elsewhere
+    app = FastAPI(
+        title="VoxRTC",
+        version=__version__,
+        description=contract.ABOUT,
+        docs_url=None,  # it and the next would load scripts from elsewhere
+        redoc_url=None,
+        responses=contract.any_failure(),
+    )
     errors.install(app)
+    contract.install(app)
     app.state.cloning = Cloning(engines, media, Voices(time.monotonic))
     app.include_router(cloning.router(app.state.cloning))
     app.include_router(speech.router(engines, app.state.cloning.reference))

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from voxrtc.api import stats
+from voxrtc.api import contract, stats
 from voxrtc.api.sums import Sums, buckets, flat
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
@@ -66,7 +66,7 @@ def router(sources: Sources) -> APIRouter:
     routes = APIRouter(tags=["health"])
     sums = Sums()
 
-    @routes.get("/metrics", response_class=Response)
+    @routes.get("/metrics", response_class=Response, responses=contract.sends({"text/plain": contract.TEXT}))
     async def metrics() -> Response:
         try:
             counted, media = await asyncio.wait_for(stats.count(sources.engines, sources.media), WITHIN)
