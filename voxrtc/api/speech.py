@@ -42,7 +42,7 @@ _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder"
 
 
 # What the schema cannot read off the types
-_SOMETHING_TO_SAY = {"required": ["input"], "properties": {"input": {"pattern": r"\S"}}}
+_SOMETHING_TO_SAY: dict[str, Any] = {"required": ["input"], "properties": {"input": {"pattern": r"\S"}}}
 _VOICE = {"type": "string", "maxLength": 200}
 _OWN = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"], "additionalProperties": False}
 
