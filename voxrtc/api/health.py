@@ -1,4 +1,4 @@
-"""Probes. `GET /healthz`: this process is alive. `GET /readyz`: who calls now is heard and answered."""
+"""Probes. `GET /healthz`: this process is alive. `GET /readyz`: who calls now is let in, heard and answered."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from voxrtc.api import contract
+from voxrtc.api.drain import MESSAGE, Drain
 from voxrtc.api.errors import RETRY_AFTER
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.engine.client import EngineLost
@@ -32,8 +33,8 @@ class NotReady(TypedDict):
     message: str
 
 
-def router(engines: Fleet, media: MediaClient) -> APIRouter:
-    """The routes over the engines and the media process."""
+def router(engines: Fleet, media: MediaClient, drain: Drain) -> APIRouter:
+    """The routes over the engines and the media process, until the server drains."""
     routes = APIRouter(tags=["health"])
 
     @routes.get("/healthz", responses=contract.answers(Alive))
@@ -42,7 +43,7 @@ def router(engines: Fleet, media: MediaClient) -> APIRouter:
 
     @routes.get("/readyz", responses=contract.answers(Ready) | contract.answers(NotReady, 503))
     async def ready() -> JSONResponse:
-        models, why = await _models(engines)
+        models, why = ([], MESSAGE) if drain.begun else await _models(engines)
         if not why:
             why = await _media(media)
         if not why:

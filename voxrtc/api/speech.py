@@ -170,24 +170,30 @@ async def events(parts: AsyncGenerator[Queued | Wrote | bytes]) -> AsyncGenerato
     """The same bytes as server-sent events: `speech.audio.delta` with base64, and `speech.audio.done` at the end.
 
     Before them `voxrtc.queue`, while the stream waits for its turn. The words of a model that answers by itself are
-    `transcript.text.delta` and, all of them, `transcript.text.done`.
+    `transcript.text.delta` and, all of them, `transcript.text.done`. A failure amid it all is an `error`, and nothing follows.
     """
-    words = ""
+    words, begun = "", False
     async with aclosing(parts):
-        async for part in parts:
-            if isinstance(part, Queued):
-                yield _event({"type": "voxrtc.queue", "position": part.position, "wait_ms": round(1000 * part.wait)})
-            elif isinstance(part, Wrote):
-                words += part.text
-                yield _event({"type": "transcript.text.delta", "delta": part.text})
-            elif part:
-                yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
+        try:
+            async for part in parts:
+                begun = True
+                if isinstance(part, Queued):
+                    yield _event({"type": "voxrtc.queue", "position": part.position, "wait_ms": round(1000 * part.wait)})
+                elif isinstance(part, Wrote):
+                    words += part.text
+                    yield _event({"type": "transcript.text.delta", "delta": part.text})
+                elif part:
+                    yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
+        except StreamFailed as failure:
+            if begun:  # else it is the answer's status
+                yield _event({"type": "error", "error": {"code": failure.code, "message": str(failure)}})
+            raise
     if words:
         yield _event({"type": "transcript.text.done", "text": words})
     yield _event({"type": "speech.audio.done"})
 
 
-def _event(fields: dict[str, str | int]) -> bytes:
+def _event(fields: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(fields)}\n\n".encode()
 
 

@@ -13,6 +13,7 @@ from voxrtc.asr.client import Transcriber
 from voxrtc.chat import events
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.dictation import write_down
+from voxrtc.chat.drain import drain
 from voxrtc.chat.echo import EchoGuard, guarded
 from voxrtc.chat.events import EventError
 from voxrtc.chat.manner import Manner
@@ -32,6 +33,8 @@ from voxrtc.messages.media import (
     ClientPacket,
     Closed,
     Dig,
+    Drain,
+    Drained,
     DropVoice,
     GetMediaStats,
     GetVoices,
@@ -120,6 +123,9 @@ class MediaServer:
                 if talk:
                     await talk.close()
                 return HungUp(call=request.call, known=talk is not None)
+            case Drain():
+                await drain(self._all, request.seconds)
+                return Drained(call=request.call)
             case GetMediaStats():
                 return self._stats(request.call)
             case KeepVoice():

@@ -41,7 +41,7 @@ def added(call: int, each: Mapping[str, Stats], past: Stats | None = None) -> St
         call=call,
         uptime=max(stats.uptime for stats in everyone),
         overhead=fmean(stats.overhead for stats in everyone),
-        streams=[stream for stats in everyone for stream in stats.streams],
+        streams=[replace(stream, replica=name) for name, stats in each.items() for stream in stats.streams],
         ttfa=_latency([stats.ttfa for stats in everyone if stats.ttfa.count]),
         lately=_steps([stats.lately for stats in everyone if stats.lately.count]),
         replicas=[ReplicaStats(name=name, streams=len(s.streams), waiting=s.waiting) for name, s in each.items()],

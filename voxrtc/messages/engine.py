@@ -291,6 +291,7 @@ class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     frames: int
     slack: float | None  # seconds of sound its listener still has to play; None before the first chunk
     background: bool = False
+    replica: str = ""  # that has it, of several
 
 
 class CostStats(msgspec.Struct, frozen=True, kw_only=True):

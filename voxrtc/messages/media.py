@@ -93,6 +93,14 @@ class HangUp(Message):
     call: str
 
 
+class Drain(Message):
+    """Let every call end, and tell its client: once nobody is being spoken to in it, in `seconds` at the latest. `Drained`
+    answers, when none of those that there were is left."""
+
+    call: str
+    seconds: float
+
+
 class GetMediaStats(Message):
     """Ask for `MediaStats`."""
 
@@ -216,6 +224,12 @@ class HungUp(Message):
     known: bool
 
 
+class Drained(Message):
+    """The answer to `Drain`."""
+
+    call: str
+
+
 class Spoke(msgspec.Struct, frozen=True, kw_only=True):
     """What a model's responses in calls came to: sums since the process started, and latencies of late.
 
@@ -269,6 +283,7 @@ MediaRequest = (
     | Lost
     | Tell
     | HangUp
+    | Drain
     | GetMediaStats
     | KeepVoice
     | DropVoice
@@ -286,6 +301,7 @@ MediaReply = (
     | Over
     | Refused
     | HungUp
+    | Drained
     | MediaStats
     | Noted
     | VoicesUsed
