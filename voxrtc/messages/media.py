@@ -252,8 +252,8 @@ class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
     `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played,
-    `talking` the models that conversations go on with, `stood` is how often and how long the event loop did. `kept` are sessions
-    whose line broke, and whose client may come back.
+    `talking` the models that conversations go on with, `stood` is how often and how long the event loop did, `kept` are
+    sessions whose line broke, and whose client may come back.
     """
 
     call: str
