@@ -8,6 +8,7 @@ from tests.api.test_metrics import times
 from voxrtc.chat.sums import added
 from voxrtc.messages.media import MediaStats, Network, Spoke
 from voxrtc.recent import Latency
+from voxrtc.stalls import Stood
 
 SPOKE = Spoke(
     responses=3,
@@ -28,6 +29,7 @@ ONE = MediaStats(
     networks=[Network(rtt_ms=20.0)],
     talking=["lark"],
     kept=1,
+    stood=Stood(3, 1.5),
 )
 
 
@@ -41,7 +43,7 @@ def test_two_are_one() -> None:
     slow = msgspec.structs.replace(SPOKE, ttfa=Latency(1, 500.0, 500.0), turn=Latency())
     two = msgspec.structs.replace(ONE, models={"csm": SPOKE, "lark": slow}, talking=["csm"])
     both = added([ONE, two])
-    assert (both.peers, both.calls, both.underruns, both.tasks, both.kept) == (4, 10, 4, 18, 2)
+    assert (both.peers, both.calls, both.underruns, both.tasks, both.kept, both.stood) == (4, 10, 4, 18, 2, Stood(6, 3.0))
     assert (both.playing, both.talking, len(both.networks)) == (["a", "a"], ["csm", "lark"], 2)
     lark = both.models["lark"]
     assert both.models["csm"] == SPOKE

@@ -79,7 +79,7 @@ class Media:
         return await self.server.handle(request, tell)
 
     def start(self) -> None:
-        self.server = MediaServer(tones(self.tone), Hearing(), lambda: None, Settings(max_peers=self.places), self.name)
+        self.server = MediaServer(tones(self.tone), Hearing(), lambda: None, Settings(max_peers=self.places), name=self.name)
         self.serving = asyncio.ensure_future(serve(self, self.address))
 
     async def stop(self) -> None:

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from voxrtc.api import stats
+from voxrtc.api import contract, stats
 from voxrtc.api.sums import Sums, buckets, flat
 from voxrtc.chat.sums import added
 from voxrtc.chat.switchboard import Switchboard
@@ -22,6 +22,7 @@ from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Progress, Stats, StreamStats
 from voxrtc.messages.media import MediaStats, Network, Spoke
+from voxrtc.stalls import Stood
 
 WITHIN = 3.0  # seconds for all processes to answer
 STATES = ("unloaded", "loading", "ready", "failed")
@@ -51,7 +52,8 @@ OUTCOMES = ("finished", "cancelled", "failed", "gave_way")
 
 @dataclass(frozen=True)
 class Sources:
-    """Who is asked. `states` and `held` (GB) are by model, `restarts` by process; `waiting` are callers that stand in line."""
+    """Who is asked. `states` and `held` (GB) are by model, `restarts` by process; `waiting` are callers that stand in line;
+    `stood` is of this process' event loop."""
 
     engines: Fleet
     media: Switchboard
@@ -60,6 +62,7 @@ class Sources:
     held: Callable[[], Mapping[str, float]] = dict
     restarts: Callable[[], Mapping[str, int]] = dict
     waiting: Callable[[], int] = lambda: 0
+    stood: Callable[[], Stood] = Stood
 
 
 def router(sources: Sources) -> APIRouter:
@@ -67,7 +70,7 @@ def router(sources: Sources) -> APIRouter:
     routes = APIRouter(tags=["health"])
     sums = Sums()
 
-    @routes.get("/metrics", response_class=Response)
+    @routes.get("/metrics", response_class=Response, responses=contract.sends({"text/plain": contract.TEXT}))
     async def metrics() -> Response:
         try:
             counted, media = await asyncio.wait_for(stats.count(sources.engines, sources.media), WITHIN)
@@ -79,6 +82,8 @@ def router(sources: Sources) -> APIRouter:
             sums.note("media", {"calls": process.calls}, name)
             for model, spoke in process.models.items():
                 sums.note(f"calls {model}", _call_counts(spoke), name)
+            sums.note(f"loop {name}", {"stalls": process.stood.times, "stalled": process.stood.seconds})
+        sums.note("loop web", {"stalls": (stood := sources.stood()).times, "stalled": stood.seconds})
         registry = CollectorRegistry()
         registry.register(_Scrape([*_sums(sums), *_engines(counted), *_media(media), *_house(sources)]))
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
@@ -125,6 +130,8 @@ def _sums(sums: Sums) -> Iterator[Metric]:
     times = {name: HistogramMetricFamily(metric, about, labels=["model"]) for name, (metric, about) in TIMES.items()}
     streams = CounterMetricFamily("voxrtc_streams", "Streams that are over.", labels=["model", "outcome"])
     calls = CounterMetricFamily("voxrtc_calls", "Lines of calls that were set up.")
+    stalls = CounterMetricFamily("voxrtc_loop_stalls", "Times that an event loop stood for 0.1 s or more.", labels=["process"])
+    stalled = CounterMetricFamily("voxrtc_loop_stalled_seconds", "How long it did.", labels=["process"])
     for what, counted in sums:
         model = what.partition(" ")[2]
         for name in counters.keys() & counted.keys():
@@ -137,7 +144,10 @@ def _sums(sums: Sums) -> Iterator[Metric]:
             streams.add_metric([model, outcome], counted[outcome])
         if "calls" in counted:
             calls.add_metric([], counted["calls"])
-    yield from [*counters.values(), *times.values(), streams, calls]
+        if "stalls" in counted:
+            stalls.add_metric([model], counted["stalls"])
+            stalled.add_metric([model], counted["stalled"])
+    yield from [*counters.values(), *times.values(), streams, calls, stalls, stalled]
 
 
 def _engines(counted: Mapping[str, Stats]) -> Iterator[Metric]:

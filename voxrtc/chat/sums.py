@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from voxrtc.messages.media import MediaStats, Spoke
 from voxrtc.recent import Histogram, Latency
+from voxrtc.stalls import Stood
 
 
 def added(each: Iterable[MediaStats]) -> MediaStats:
@@ -23,6 +24,7 @@ def added(each: Iterable[MediaStats]) -> MediaStats:
         networks=[network for stats in everyone for network in stats.networks],
         talking=sorted({model for stats in everyone for model in stats.talking}),
         kept=sum(stats.kept for stats in everyone),
+        stood=Stood(sum(stats.stood.times for stats in everyone), sum(stats.stood.seconds for stats in everyone)),
     )
 
 
