@@ -75,8 +75,7 @@ async def run(
     elif chat_address:
         chat = EmbeddedReplier(CompletionClient(chat_address))
     stalls = Stalls()
-    answering = lambda: chat if chat and chat.there else None  # noqa: E731
-    server = MediaServer(engines, hearing, answering, settings, lambda: stalls.stood, name)
+    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings, lambda: stalls.stood, name)
     await warm_up(ice.configuration(""))
     gc.collect()
     gc.freeze()  # to look through all that was imported would take 40 ms now and then, in which no packet goes out
