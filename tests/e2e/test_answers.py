@@ -63,4 +63,4 @@ def test_a_person_talks_with_a_model_that_answers_by_itself(browser: Browser, se
     page.locator("[name=stop]").click()
     desk.await_state("ready")
     assert not desk.trouble
-    page.context.close()
+    page.close()
