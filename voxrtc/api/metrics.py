@@ -19,8 +19,9 @@ from voxrtc.api.sums import Sums, buckets, flat
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages.engine import Progress, Stats, StreamStats
+from voxrtc.messages.engine import Stats, StreamStats
 from voxrtc.messages.media import MediaStats, Network, Spoke
+from voxrtc.messages.model import Progress
 from voxrtc.stalls import Stood
 
 WITHIN = 3.0  # seconds for all processes to answer
