@@ -7,7 +7,7 @@ from tests.fake_engine import ToneTransport
 from tests.fake_media import EchoMedia
 from voxrtc.chat.media_client import CallRefused
 from voxrtc.engine import fleet
-from voxrtc.messages.engine import GetModels, Models
+from voxrtc.messages.model import GetModels, Models
 
 pytestmark = pytest.mark.anyio
 

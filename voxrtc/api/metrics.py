@@ -20,8 +20,9 @@ from voxrtc.chat.sums import added
 from voxrtc.chat.switchboard import Switchboard
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages.engine import Progress, Stats, StreamStats
+from voxrtc.messages.engine import Stats, StreamStats
 from voxrtc.messages.media import MediaStats, Network, Spoke
+from voxrtc.messages.model import Progress
 from voxrtc.stalls import Stood
 
 WITHIN = 3.0  # seconds for all processes to answer
