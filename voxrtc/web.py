@@ -14,24 +14,20 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-import uvicorn
 from fastapi import APIRouter, FastAPI
 
-from voxrtc import logs, machine
+from voxrtc import logs, machine, traces
 from voxrtc.api import history, login, replies, stats
 from voxrtc.api.access import Access
 from voxrtc.api.app import build_app
 from voxrtc.api.errors import ApiError
-from voxrtc.api.feed import Feed
 from voxrtc.api.history import History
 from voxrtc.api.host import PublicHost, Rules
 from voxrtc.api.hosting import Hosting
-from voxrtc.api.limits import MAX_HEADERS
 from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import CallRefused, MediaClient
-from voxrtc.chat.socket import MAX_EVENT
 from voxrtc.crowd.company import Company
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
@@ -43,6 +39,7 @@ from voxrtc.llm.client import CompletionClient
 from voxrtc.processes import CrowdProcess, EngineProcesses
 from voxrtc.rtc import turn
 from voxrtc.rtc.turn import Relays
+from voxrtc.serving import Server, configured
 from voxrtc.settings import HUB, HUB_TOKENS, Settings, on_a_space
 from voxrtc.suggestion import Suggestion
 from voxrtc.supervisor import Child, Supervisor
@@ -56,8 +53,9 @@ log = logging.getLogger(__name__)
 
 
 def main(settings: Settings) -> None:
-    """Serve until interrupted. Ends the program with a sentence when it cannot begin."""
+    """Serve until interrupted, or asked to end. Ends the program with a sentence when it cannot begin."""
     logs.configure("web", settings, quiet=("httpx", "asyncio"))
+    traces.configure()
     try:
         models = _cards(settings)
         if settings.embedded:
@@ -68,10 +66,13 @@ def main(settings: Settings) -> None:
         listener = _listen(settings)
     except (CardError, NotInstalled, OSError, ValueError) as wrong:
         sys.exit(str(wrong))
-    # uvicorn raises the signal that ended it once more; as an exception it runs the way out past the children.
+    # uvicorn raises a signal that ended it at once anew; as an exception it runs the way out past the children.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(settings, models, listener, relays))
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_serve(settings, models, listener, relays))
+    finally:
+        traces.close()
 
 
 def _cards(settings: Settings) -> dict[str, Card]:
@@ -124,20 +125,13 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
                 if settings.embedded:
                     supervisor.start(chat_process)
 
-            # Sound does not get smaller by deflating, but costs time
-            config = uvicorn.Config(
-                app,
-                log_config=None,  # its loggers are ours
-                log_level="warning",
-                timeout_graceful_shutdown=2,
-                ws_per_message_deflate=False,
-                forwarded_allow_ips=settings.proxies,
-                http="h11",  # it bounds headers, which others do not
-                h11_max_incomplete_event_size=2 * MAX_HEADERS,
-                ws_max_size=2 * MAX_EVENT,  # beyond one, the answer says so
-                server_header=False,
-            )
-            server = _Server(config, app.state.feed)
+            async def let_end(seconds: float) -> None:
+                crowd.resize(0)
+                with contextlib.suppress(CallRefused):  # the media process is gone, and all calls with it
+                    await media.drain(seconds)
+                await hosting.drain.idle()
+
+            server = Server(configured(app, settings.proxies), app.state.feed, hosting.drain, let_end)
             greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
             watching = asyncio.create_task(keeper.watch())
             keeping = asyncio.create_task(past.keep())
@@ -152,18 +146,6 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             await media.close()
             await chat.close()
             await relays.close()
-
-
-class _Server(uvicorn.Server):
-    """Stops at once: who looks at the feed looks for ever."""
-
-    def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
-        super().__init__(config)
-        self._feed = feed
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._feed.close()
-        await super().shutdown(sockets)
 
 
 def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, access: Access, place: str, address: str) -> Crowd:

@@ -134,8 +134,11 @@ def test_a_stream_that_breaks_is_not_taken_for_a_whole_one(
     engine.say(Failed(stream=stream, code="engine_error", message="The model broke."))
     answer = connection.getresponse()
     assert answer.status == 200
-    with pytest.raises(http.client.IncompleteRead):
+    with pytest.raises(http.client.IncompleteRead) as cut:
         answer.read()
+    if stream_format == "sse":
+        told = json.loads(cut.value.partial.split(b"data: ")[-1])
+        assert told == {"type": "error", "error": {"code": "engine_error", "message": "The model broke."}}
     assert "The model broke." in caplog.text
     assert "Traceback" not in caplog.text
 

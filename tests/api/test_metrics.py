@@ -91,7 +91,15 @@ def talking(media: EchoMedia, monkeypatch: pytest.MonkeyPatch) -> EchoMedia:
             raise media.refusal
         networks = [Network(rtt_ms=20.0, loss=0.0, jitter_ms=3.0, concealed=0.01), Network(rtt_ms=40.0, loss=0.1)]
         return MediaStats(
-            call="", peers=2, calls=5, underruns=2, tasks=9, models={"tone": spoke}, playing=[SECRET], networks=networks
+            call="",
+            peers=2,
+            calls=5,
+            underruns=2,
+            tasks=9,
+            models={"tone": spoke},
+            playing=[SECRET],
+            networks=networks,
+            kept=1,
         )
 
     monkeypatch.setattr(media, "stats", stats)
@@ -156,6 +164,8 @@ async def test_what_engines_and_calls_count_is_scraped(scraped: httpx.AsyncClien
         ("voxrtc_turn_seconds_count", "tone"): 2,
         ("voxrtc_calls_total",): 5,
         ("voxrtc_peers",): 2,
+        ("voxrtc_sessions_kept",): 1,
+        ("voxrtc_caution_ratio", "tone"): 1,
         ("voxrtc_media_up",): 1,
         ("voxrtc_model_state", "tone", "ready"): 1,
         ("voxrtc_model_state", "tone", "failed"): 0,
@@ -165,6 +175,7 @@ async def test_what_engines_and_calls_count_is_scraped(scraped: httpx.AsyncClien
         ("voxrtc_model_memory_bytes", "tone"): 1.5e9,
     }
     assert {key: seen.get(key) for key in expected} == expected
+    assert seen["voxrtc_web_tasks",] >= 1
     assert seen["voxrtc_ttfa_seconds_sum", "tone"] == pytest.approx(20.19)
     assert seen["voxrtc_network_round_trip_seconds",] == pytest.approx(0.03)
     assert seen["voxrtc_network_loss_ratio",] == pytest.approx(0.05)

@@ -11,6 +11,7 @@ import torch
 
 from tests.engine.toy import INFO
 from tests.speechlm.families import MODELS
+from tests.waiting import eventually
 from voxrtc.engine.attention import Layout, choose
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
@@ -99,9 +100,7 @@ def test_an_engine_speaks_a_step_ahead(name: str, dtype: torch.dtype, tmp_path: 
     engine.start()
     for i, got in replies.items():
         engine.submit(Generate(stream=i, text="Hello there. It is late.", accepted=time.monotonic()), got.append)
-    until = time.monotonic() + 120
-    while not all(got and isinstance(got[-1], Ended | Failed) for got in replies.values()) and time.monotonic() < until:
-        time.sleep(0.05)
+    eventually(lambda: all(got and isinstance(got[-1], Ended | Failed) for got in replies.values()), within=120)
     engine.stop()
     for got in replies.values():
         assert isinstance(got[-1], Ended), got[-1]

@@ -34,6 +34,7 @@ from voxrtc.api.feed import Feed, Source
 from voxrtc.api.guard import Guard
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.public import Bounds
+from voxrtc.api.utterances import Utterances
 from voxrtc.api.voices import Voices
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
@@ -70,16 +71,17 @@ def build_app(
     app.include_router(speech.router(engines, app.state.cloning.reference))
     app.include_router(transcription.router(media))
     app.include_router(models.router(engines))
-    app.include_router(health.router(engines, media))
     hosting = hosting or Hosting()
+    app.include_router(health.router(engines, media, hosting.drain))
     app.state.origins = hosting.origins
     app.include_router(ice.router(hosting.relays, hosting.relayed))
     app.include_router(realtime.router(media, hosting))
     app.include_router(socket.router(media, hosting.host))
     app.include_router(tunnel.router(media, hosting.host))
+    app.add_middleware(Utterances, host=hosting.host)
     if hosting.public:
         app.include_router(queue.router(hosting.public.room))
-        app.add_middleware(Bounds, host=hosting.public)
+        app.add_middleware(Bounds)
     app.add_middleware(Guard, access=hosting.access, frames=hosting.origins | hosting.frames)
     if hosting.origins:  # outermost, since a browser asks for leave without a key
         app.add_middleware(CORSMiddleware, allow_origins=list(hosting.origins), **CORS)

@@ -1,4 +1,4 @@
-"""Probes. `GET /healthz`: this process is alive. `GET /readyz`: who calls now is heard and answered."""
+"""Probes. `GET /healthz`: this process is alive. `GET /readyz`: who calls now is let in, heard and answered."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from voxrtc.api.drain import MESSAGE, Drain
 from voxrtc.api.errors import RETRY_AFTER
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.engine.client import EngineLost
@@ -15,8 +16,8 @@ from voxrtc.engine.fleet import Fleet
 MEDIA_WITHIN = 2.0  # seconds that the media process may take to answer
 
 
-def router(engines: Fleet, media: MediaClient) -> APIRouter:
-    """The routes over the engines and the media process."""
+def router(engines: Fleet, media: MediaClient, drain: Drain) -> APIRouter:
+    """The routes over the engines and the media process, until the server drains."""
     routes = APIRouter(tags=["health"])
 
     @routes.get("/healthz")
@@ -25,7 +26,7 @@ def router(engines: Fleet, media: MediaClient) -> APIRouter:
 
     @routes.get("/readyz")
     async def ready() -> JSONResponse:
-        models, why = await _models(engines)
+        models, why = ([], MESSAGE) if drain.begun else await _models(engines)
         if not why:
             why = await _media(media)
         if not why:

@@ -157,6 +157,9 @@ def _engines(counted: Mapping[str, Stats]) -> Iterator[Metric]:
     yield gauge("slack_median_seconds", "Sound in hand of the median listener.", lambda each: _slack(each.streams, 0.5))
     yield gauge("kv_pages", "Pages of the key-value cache.", lambda each: each.kv_pages)
     yield gauge("kv_pages_used", "Pages in use.", lambda each: each.kv_pages_used)
+    yield gauge(
+        "caution_ratio", "By how much more than costs say it is planned for, since sound came late.", lambda e: e.caution
+    )
     yield gauge("engine_overhead_ratio", "Share of its busy time outside the model.", lambda each: each.overhead)
     yield gauge("engine_uptime_seconds", "Since the engine's start.", lambda each: each.uptime)
 
@@ -173,6 +176,7 @@ def _media(media: MediaStats | None) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily("voxrtc_peers", "Browsers and WebSockets that are connected.", value=media.peers)
     yield GaugeMetricFamily("voxrtc_responses_playing", "Responses that are being played.", value=len(media.playing))
+    yield GaugeMetricFamily("voxrtc_sessions_kept", "Whose line broke, and whose client may come back.", value=media.kept)
     yield GaugeMetricFamily("voxrtc_media_tasks", "Tasks of the media process' event loop.", value=media.tasks)
     yield _mean(
         "network_round_trip_seconds", "Of the browsers that tell, on average.", media.networks, lambda n: _seconds(n.rtt_ms)
@@ -208,6 +212,7 @@ def _house(sources: Sources) -> Iterator[Metric]:
     for process, times in sources.restarts().items():
         restarts.add_metric([process], times)
     yield from [states, memory, restarts]
+    yield GaugeMetricFamily("voxrtc_web_tasks", "Tasks of the web process' event loop.", value=len(asyncio.all_tasks()))
     yield GaugeMetricFamily("voxrtc_crowd_listeners", "Virtual listeners.", value=sources.crowd.size)
     yield GaugeMetricFamily("voxrtc_crowd_peers", "Of these, with a WebRTC call.", value=sources.crowd.peers)
     yield GaugeMetricFamily("voxrtc_callers_waiting", "That stand in line on a public host.", value=sources.waiting())

@@ -14,7 +14,7 @@ from contextlib import ExitStack, aclosing, closing
 from typing import Any, Literal
 
 import anyio
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -25,6 +25,7 @@ from voxrtc.api.asked import InputAudio, conversation, heard, read_input
 from voxrtc.api.encoders import ENCODERS, Encoder
 from voxrtc.api.forms import RecordingRoute
 from voxrtc.api.recording import read_recording
+from voxrtc.api.way import Way
 from voxrtc.chat.choice import is_recorded
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
@@ -87,8 +88,8 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
     routes = APIRouter(tags=["speech"], route_class=RecordingRoute)
 
     @routes.post("/v1/audio/speech", response_class=StreamingResponse)
-    async def speak(request: SpeechRequest) -> Speech:
-        reference = None
+    async def speak(request: SpeechRequest, http: Request) -> Speech:
+        way, reference = Way(time.monotonic(), http.headers), None
         if request.ref_audio is not None:
             reference = await asyncio.to_thread(read_recording, request.ref_audio, request.ref_text)
         elif is_recorded(request.voice):
@@ -107,7 +108,7 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
         )
         logs.about(stream=generate.stream)
         kind = ENCODERS[request.response_format]
-        parts: AsyncGenerator[Queued | Wrote | bytes] = sound(engines, generate, kind)
+        parts: AsyncGenerator[Queued | Wrote | bytes] = sound(engines, generate, kind, way)
         if said:
             parts = heard(engines, request.model, said, parts)
         if request.stream_format == "sse":
@@ -117,7 +118,7 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
     return routes
 
 
-async def sound(engines: Fleet, request: Generate, kind: type[Encoder]) -> AsyncGenerator[Queued | Wrote | bytes]:
+async def sound(engines: Fleet, request: Generate, kind: type[Encoder], way: Way) -> AsyncGenerator[Queued | Wrote | bytes]:
     """The stream in one format; each part is asked for when the listener has taken the one before.
 
     That also makes this listener's playout clock: it is taken to play from the first part on, at the speed of sound, what
@@ -127,15 +128,17 @@ async def sound(engines: Fleet, request: Generate, kind: type[Encoder]) -> Async
     encoder: Encoder | None = None
     head, taken, began = b"", 0.0, 0.0
     async with aclosing(engines.generate(request)) as replies:
-        with ExitStack() as closing_encoder:
+        with way.traced(request, engines.named(request.model), kind.__name__.lower()), ExitStack() as closing_encoder:
             async for reply in replies:
                 if not isinstance(reply, Chunk):
                     yield reply
                     continue
                 if encoder is None:
                     encoder = closing_encoder.enter_context(closing(kind(reply.sample_rate)))
-                    head, began = encoder.header(), time.monotonic()
-                yield head + await _work(encoder, encoder.encode, reply.pcm)
+                    head, began, way.timing = encoder.header(), time.monotonic(), reply.timing
+                if part := await _work(encoder, encoder.encode, reply.pcm):
+                    way.sounds()
+                yield head + part
                 head, taken = b"", taken + _seconds(reply)
                 now = time.monotonic()
                 played = min(taken, now - began)
@@ -157,24 +160,30 @@ async def events(parts: AsyncGenerator[Queued | Wrote | bytes]) -> AsyncGenerato
     """The same bytes as server-sent events: `speech.audio.delta` with base64, and `speech.audio.done` at the end.
 
     Before them `voxrtc.queue`, while the stream waits for its turn. The words of a model that answers by itself are
-    `transcript.text.delta` and, all of them, `transcript.text.done`.
+    `transcript.text.delta` and, all of them, `transcript.text.done`. A failure amid it all is an `error`, and nothing follows.
     """
-    words = ""
+    words, begun = "", False
     async with aclosing(parts):
-        async for part in parts:
-            if isinstance(part, Queued):
-                yield _event({"type": "voxrtc.queue", "position": part.position, "wait_ms": round(1000 * part.wait)})
-            elif isinstance(part, Wrote):
-                words += part.text
-                yield _event({"type": "transcript.text.delta", "delta": part.text})
-            elif part:
-                yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
+        try:
+            async for part in parts:
+                begun = True
+                if isinstance(part, Queued):
+                    yield _event({"type": "voxrtc.queue", "position": part.position, "wait_ms": round(1000 * part.wait)})
+                elif isinstance(part, Wrote):
+                    words += part.text
+                    yield _event({"type": "transcript.text.delta", "delta": part.text})
+                elif part:
+                    yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
+        except StreamFailed as failure:
+            if begun:  # else it is the answer's status
+                yield _event({"type": "error", "error": {"code": failure.code, "message": str(failure)}})
+            raise
     if words:
         yield _event({"type": "transcript.text.done", "text": words})
     yield _event({"type": "speech.audio.done"})
 
 
-def _event(fields: dict[str, str | int]) -> bytes:
+def _event(fields: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(fields)}\n\n".encode()
 
 

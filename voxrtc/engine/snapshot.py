@@ -126,7 +126,9 @@ def _pages_to_enter(stream: Stream, worker: Worker) -> int:
     return min(worker.cache.pages_for(stream.prepared.length) + 1, worker.cache.pages) if stream.prepared else 0
 
 
-def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy: bool, sizes: ChunkSizes) -> Machine:
+def machine(
+    worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy: bool, sizes: ChunkSizes, caution: float
+) -> Machine:
     """What the worker has room for, and what work costs it."""
     detokenizer = worker.model.detokenizer
     chunk = max(detokenizer.min_chunk, round(CHUNK_SECONDS * worker.model.frame_rate))
@@ -144,11 +146,19 @@ def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy:
         max_ahead=MAX_AHEAD,
         detokenizer_busy=detokenizer_busy,
         costs=costs,
+        caution=caution,
     )
 
 
 def stats(
-    call: int, sums: Counters, costs: Costs, streams: Collection[Stream], worker: Worker, policy: Policy, now: float
+    call: int,
+    sums: Counters,
+    costs: Costs,
+    caution: float,
+    streams: Collection[Stream],
+    worker: Worker,
+    policy: Policy,
+    now: float,
 ) -> Stats:
     """The answer to `GetStats`."""
     return Stats(
@@ -181,6 +191,7 @@ def stats(
         codec_recorded=worker.codec_graphs.repeats if worker.codec_graphs else 0,
         streams=[_stream(s, now) for s in streams],
         now=now,
+        caution=round(caution, 3),
     )
 
 

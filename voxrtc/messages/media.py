@@ -92,6 +92,14 @@ class HangUp(Message):
     call: str
 
 
+class Drain(Message):
+    """Let every call end, and tell its client: once nobody is being spoken to in it, in `seconds` at the latest. `Drained`
+    answers, when none of those that there were is left."""
+
+    call: str
+    seconds: float
+
+
 class GetMediaStats(Message):
     """Ask for `MediaStats`."""
 
@@ -215,6 +223,12 @@ class HungUp(Message):
     known: bool
 
 
+class Drained(Message):
+    """The answer to `Drain`."""
+
+    call: str
+
+
 class Spoke(msgspec.Struct, frozen=True, kw_only=True):
     """What a model's responses in calls came to: sums since the process started, and latencies of late.
 
@@ -244,7 +258,7 @@ class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
     `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played,
-    `talking` the models that conversations go on with.
+    `talking` the models that conversations go on with. `kept` are sessions whose line broke, and whose client may come back.
     """
 
     call: str
@@ -256,6 +270,7 @@ class MediaStats(Message):
     playing: list[str] = msgspec.field(default_factory=list)
     networks: list[Network] = msgspec.field(default_factory=list)
     talking: list[str] = msgspec.field(default_factory=list)
+    kept: int = 0
 
 
 MediaRequest = (
@@ -267,6 +282,7 @@ MediaRequest = (
     | Lost
     | Tell
     | HangUp
+    | Drain
     | GetMediaStats
     | KeepVoice
     | DropVoice
@@ -284,6 +300,7 @@ MediaReply = (
     | Over
     | Refused
     | HungUp
+    | Drained
     | MediaStats
     | Noted
     | VoicesUsed

@@ -20,7 +20,7 @@ from aiortc.rtp import HeaderExtensions
 from aiortc.stats import RTCRemoteInboundRtpStreamStats
 
 from voxrtc.rtc.beat import beat
-from voxrtc.rtc.sound import FRAME
+from voxrtc.rtc.sound import TICKS
 from voxrtc.rtc.track import PlayoutTrack
 
 HEADER = struct.Struct("!BBHII")  # version and extension, marker and payload type, number, timestamp, source (RFC 3550, 5.1)
@@ -29,7 +29,9 @@ VERSION, EXTENDED, MARKED = 0x80, 0x90, 0x80
 PRIVATE = "_RTCRtpSender__"
 USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "ntp_timestamp", "rtp_timestamp", "stats")
 COUNTED = ("octet_count", "packet_count")
-NTP_EPOCH = 2_208_988_800  # seconds between those of NTP and Unix
+# Seconds to add for those of NTP. Once: browsers put sound in order by these times, which must not jump when the machine's
+# clock is set (RFC 3550, section 6.4.1, allows for a clock that only runs on).
+NTP = 2_208_988_800 + time.time() - time.monotonic()
 
 
 class Sender:
@@ -73,7 +75,7 @@ class Sender:
     def _step(self, now: float) -> None:
         track = self.track
         if track and (payload := track.due(now, self._again)) is not None:
-            self._send(payload, (self._origin + track.last * FRAME) % (1 << 32))
+            self._send(payload, (self._origin + track.last * TICKS) % (1 << 32))
 
     def _again(self) -> None:
         """What was due is encoded now."""
@@ -94,7 +96,7 @@ class Sender:
         """What aiortc's reports tell the browser."""
         state = self._state
         state[PRIVATE + "rtp_timestamp"] = stamp
-        state[PRIVATE + "ntp_timestamp"] = int((time.time() + NTP_EPOCH) * (1 << 32))
+        state[PRIVATE + "ntp_timestamp"] = int((time.monotonic() + NTP) * (1 << 32))
         state[PRIVATE + "packet_count"] += 1
         state[PRIVATE + "octet_count"] += size
 
