@@ -121,7 +121,7 @@ class Worker:
         self.sampling = SamplingTable(slots, model.device)
         tokens = self.cache.table.numel() * page_size  # more than any step has
         recording = recorder is not None or self.device.records
-        self.graphs = Graphs(recorder or CudaRecorder()) if recording and self.attention.fixed else None
+        self.graphs = Graphs(recorder or CudaRecorder(model.device)) if recording and self.attention.fixed else None
         self.codec_graphs = self._record_codec(recorder) if recording else None
         self._ended: Mark | None = None  # the step before
         self._staging = Staging(3 * (slots + 1) + 2 * tokens, 5, torch.long, model.device) if spare else None
@@ -129,7 +129,7 @@ class Worker:
     def _record_codec(self, recorder: Recorder | None) -> Graphs | None:
         """Of the detokenizer, where its calls have a form for that."""
         with self.device.detokenizing():
-            graphs = Graphs(recorder or CudaRecorder())
+            graphs = Graphs(recorder or CudaRecorder(self.model.device))
             return graphs if self.model.detokenizer.record(self.slots, graphs.run) else None
 
     def most_pages(self, prompt: Prompt) -> int:
@@ -195,7 +195,8 @@ class Worker:
         slots, positions, rows, ends, asked = self._send(layout, sampling + sampling[:1] * (filled if frames_only else 0))
         batch = Batch(slots, layout.counts, positions, rows, ends, asked, frames_only, attention)
         began, before = self.device.mark(), self._ended
-        whole, recorded = self._do(frames_only, ("forward", len(slots)), lambda: self.model.forward(batch, self.states))
+        form = len(slots), self.attention.form(layout)
+        whole, recorded = self._do(frames_only, ("forward", *form), lambda: self.model.forward(batch, self.states))
         hidden, frames, ran = whole[: len(tasks)], None, self.device.mark()
         if sampling:
             every = len(sampling) == len(tasks) and not self.attention.fixed  # else one that is filled up is done the same way
@@ -209,7 +210,7 @@ class Worker:
                 return sampled
 
             # only what a recording left lies where a recording can find it
-            frames, recorded = self._do(recorded, ("sample", len(slots), *manner), sample)
+            frames, recorded = self._do(recorded, ("sample", *form, *manner), sample)
             frames = Frames(frames.codes[: len(sampling)], frames.last[: len(sampling)])
         self._ended = self.device.mark()
         healthy = hidden.isfinite().all(-1)
