@@ -28,11 +28,11 @@ def launched(output: int | IO[bytes], *arguments: str, **settings: str) -> subpr
 
 
 class Running(httpx.Client):
-    """An HTTP client of a program that runs, and that program's process id."""
+    """An HTTP client of a program that runs, and that program's process."""
 
-    def __init__(self, url: str, pid: int) -> None:
+    def __init__(self, url: str, process: subprocess.Popen[str]) -> None:
         super().__init__(base_url=url, timeout=60)
-        self.pid = pid
+        self.process, self.pid = process, process.pid
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def running(log: Path, **settings: str) -> Iterator[Running]:
     with log.open("wb") as output:
         process = launched(output, **settings)
         try:
-            with Running(_address(process, log), process.pid) as client:
+            with Running(_address(process, log), process) as client:
                 yield client
         finally:
             _stop(process)

@@ -48,6 +48,20 @@ def family_of(pid: int) -> set[int]:
     return eventually(lambda: family if set(map(module, family := children(pid))) >= FAMILY else set())
 
 
+def drain(process: subprocess.Popen[str], url: str) -> None:
+    """SIGTERM while somebody listens, who hears the end; nobody new is let in meanwhile."""
+    wish = {"input": "It is told to the end. " * 12, "response_format": "pcm"}
+    with httpx.stream("POST", f"{url}/v1/audio/speech", json=wish, timeout=PATIENCE) as answer:
+        parts = answer.iter_raw()
+        heard = next(parts)
+        process.send_signal(signal.SIGTERM)
+        eventually(lambda: httpx.get(f"{url}/readyz", timeout=PATIENCE).status_code == 503)
+        late = httpx.post(f"{url}/v1/audio/speech", json={"input": "One more."}, timeout=PATIENCE)
+        assert (late.status_code, late.json()["error"]["code"]) == (503, "shutting_down")
+        heard += b"".join(parts)
+    assert len(heard) > 12 * 24_000 * 2, "more than a second of sound for each time that it is said"
+
+
 @pytest.mark.skipif(not LINUX, reason="looks for processes in /proc")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signals, tmp_path: Path) -> None:
@@ -56,7 +70,10 @@ def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signa
         assert httpx.get(f"{url}/readyz", timeout=PATIENCE).json()["status"] == "ready"
         httpx.post(f"{url}/v1/voxrtc/crowd", json={"listeners": 2, "peers": 1}, timeout=PATIENCE).raise_for_status()
         family = family_of(process.pid)
-        process.send_signal(how)
+        if how is signal.SIGTERM:
+            drain(process, url)
+        else:
+            process.send_signal(how)
         code = process.wait(PATIENCE)
         eventually(lambda: not any(map(alive, family)))
     if how is not signal.SIGKILL:

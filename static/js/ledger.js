@@ -71,7 +71,7 @@ export class Ledger extends EventTarget {
     for (const mark of playing) {
       const last = before.get(mark);
       if (!last || this.#seen.has(mark) || !models[last.model]) continue;
-      const seconds = Math.max(0, last.seconds - (at - last.at) / 1000);
+      const seconds = Math.max(0, last.seconds - Math.max(0, at - last.at) / 1000);
       if (seconds) models[last.model].slack.push({ mark, seconds, own: this.#own.has(mark) });
       this.#seen.set(mark, { model: last.model, at, seconds });
     }

@@ -4,6 +4,7 @@ import { BEAT, Pulse } from "./pulse.js";
 import { Trouble } from "./troubles.js";
 
 const PING_EVERY = 1_000; // ms; the server takes a silent browser for dead after a few of them
+const FAREWELLS = new Set(["session_expired", "shutting_down"]); // errors after which the server hangs up
 const NOT_COUNTED = new Set(["voxrtc.ping", "voxrtc.session"]); // the server tells them anew to each line
 
 /**
@@ -39,7 +40,7 @@ export class Line extends EventTarget {
     if (event.type === "voxrtc.pong") this.#pong(event);
     else if (event.type === "voxrtc.ping") this.transmit({ type: "voxrtc.pong", id: event.id, t: event.t });
     else if (event.type === "voxrtc.session") this.#learn(event);
-    else if (event.error?.code === "session_expired") this.lose(new Trouble("session_expired", event.error.message));
+    else if (FAREWELLS.has(event.error?.code)) this.lose(new Trouble(event.error.code, event.error.message));
     else this.tell("message", event);
   }
 

@@ -423,6 +423,10 @@ export const TROUBLES = {
     title: "The time of this call is up",
     advice: "You are welcome to call again.",
   },
+  shutting_down: {
+    title: "The server is being shut down",
+    advice: "Try again in a minute.",
+  },
   media_lost: {
     title: "The server is starting",
     advice: "Press Speak again in a few seconds.",

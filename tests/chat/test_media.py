@@ -15,9 +15,9 @@ import zmq.asyncio
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_hearing import Hearing
 from tests.program import process_of
-from tests.rtc.browser import PATIENCE, Browser
+from tests.rtc.browser import Browser
 from tests.rtc.sounds import lasts, peak_hertz
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import decode, encode

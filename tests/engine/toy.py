@@ -12,9 +12,21 @@ from voxrtc.engine.attention import Backend, choose
 from voxrtc.engine.graphs import Recorder
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
+from voxrtc.engine.sound_stage import SoundStage
 from voxrtc.engine.worker import Worker
 from voxrtc.messages.engine import EngineReply, Generate, ModelInfo, Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Detokenizer, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import (
+    HOST,
+    Batch,
+    CacheShape,
+    Detokenizer,
+    Frames,
+    InvalidRequest,
+    Prompt,
+    Sampler,
+    SpeechLM,
+    Utterance,
+)
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig, init_weights
 
 INFO = ModelInfo(
@@ -36,7 +48,7 @@ class ToyDetokenizer(Detokenizer):
 
     sample_rate, samples_per_group, lookahead, min_chunk = 1000, 20, 2, 2
 
-    def new_state(self, seed: int) -> list[Tensor]:
+    def new_state(self, seed: int, voice: object = None) -> list[Tensor]:
         return []
 
     def decode(self, frames: list[Tensor], states: list[list[Tensor]], final: list[bool]) -> list[Tensor]:
@@ -49,7 +61,7 @@ class ToyDetokenizer(Detokenizer):
         ready = len(state) if final else max(0, len(state) - self.lookahead)
         out = [frame[0].float().div(64).repeat(self.samples_per_group) for frame in state[:ready]]
         del state[:ready]
-        return torch.cat(out) if out else torch.empty(0)
+        return torch.cat(out) if out else frames.new_empty(0, dtype=torch.float32)
 
 
 class Toy(SpeechLM):
@@ -60,13 +72,15 @@ class Toy(SpeechLM):
     frame_rate, codebooks, voices = 50.0, 2, ("default",)
     defaults = Sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device = HOST) -> None:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.decoder, self.bytes, self.codes = Decoder(SHAPE), nn.Embedding(256, 32), nn.Embedding(65, 32)
             self.heads = nn.ModuleList(nn.Linear(32, 63) for _ in range(2))
             for module in (self.decoder, self.bytes, self.codes, self.heads):
                 init_weights(module, SHAPE.layers, std=0.5)
+                module.requires_grad_(False).to(device)
+        self.device = device
         self.detokenizer = ToyDetokenizer()
 
     def split(self, text: str) -> list[str]:
@@ -79,12 +93,10 @@ class Toy(SpeechLM):
         return Prompt(length=len(data), max_frames=min(100, 3 * len(data)), data=data)
 
     def new_states(self, slots: int) -> dict[str, Tensor]:
-        return {
-            "text": torch.zeros(slots, 128, dtype=torch.long),
-            "length": torch.zeros(slots, dtype=torch.long),
-            "frame": torch.zeros(slots, 2, dtype=torch.long),
-            "made": torch.zeros(slots, dtype=torch.long),
-        }
+        def zeros(*width: int) -> Tensor:
+            return torch.zeros(slots, *width, dtype=torch.long, device=self.device)
+
+        return {"text": zeros(128), "length": zeros(), "frame": zeros(2), "made": zeros()}
 
     def admit(self, states: dict[str, Tensor], slot: int, prompt: Prompt) -> None:
         if ord("?") in prompt.data:
@@ -132,10 +144,11 @@ class Bench:
         model: SpeechLM | None = None,
         backend: Callable[[PagedCache, int], Backend] = choose,
         recorder: Recorder | None = None,
+        sound: SoundStage | None = None,
         **engine,
     ) -> None:  # type: ignore[no-untyped-def]
         self.now = 0.0
-        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now, backend, recorder)
+        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now, backend, recorder, sound)
         self.engine = Engine(self.worker, INFO, clock=lambda: self.now, executor=lambda name: Inline(), **engine)
         self.replies: dict[str, list[EngineReply]] = {}
         self.codes: dict[str, list[list[int]]] = {}

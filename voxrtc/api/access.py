@@ -18,14 +18,15 @@ SUBPROTOCOL = "openai-insecure-api-key."  # in front of the key, in WebSockets o
 class Access:
     """`keys` for programs, and `login` (user, password) for people; a key is a password, too, with any name.
 
-    A login is a cookie: until when it holds, and a signature of that by this process. Whoever has it needs no key.
+    A login is a cookie: until when it holds, and a signature of that by this process, whose clock it is too: it is no shorter
+    when somebody sets the machine's. Whoever has it needs no key.
     """
 
     def __init__(
         self,
         keys: Iterable[str] = (),
         login: tuple[str, str] | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keys = [_digest(key) for key in keys]
         self._login = login and _digest("\n".join(login))

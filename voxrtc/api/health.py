@@ -1,12 +1,15 @@
-"""Probes. `GET /healthz`: this process is alive. `GET /readyz`: who calls now is heard and answered."""
+"""Probes. `GET /healthz`: this process is alive. `GET /readyz`: who calls now is let in, heard and answered."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Literal, TypedDict
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from voxrtc.api import contract
+from voxrtc.api.drain import MESSAGE, Drain
 from voxrtc.api.errors import RETRY_AFTER
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.engine.client import EngineLost
@@ -15,17 +18,32 @@ from voxrtc.engine.fleet import Fleet
 MEDIA_WITHIN = 2.0  # seconds that the media process may take to answer
 
 
-def router(engines: Fleet, media: MediaClient) -> APIRouter:
-    """The routes over the engines and the media process."""
+class Alive(TypedDict):
+    status: Literal["ok"]
+
+
+class Ready(TypedDict):
+    status: Literal["ready"]
+    models: list[str]
+
+
+class NotReady(TypedDict):
+    status: Literal["not ready"]
+    models: list[str]
+    message: str
+
+
+def router(engines: Fleet, media: MediaClient, drain: Drain) -> APIRouter:
+    """The routes over the engines and the media process, until the server drains."""
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/healthz")
+    @routes.get("/healthz", responses=contract.answers(Alive))
     async def alive() -> dict[str, str]:
         return {"status": "ok"}
 
-    @routes.get("/readyz")
+    @routes.get("/readyz", responses=contract.answers(Ready) | contract.answers(NotReady, 503))
     async def ready() -> JSONResponse:
-        models, why = await _models(engines)
+        models, why = ([], MESSAGE) if drain.begun else await _models(engines)
         if not why:
             why = await _media(media)
         if not why:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from voxrtc.api.access import Access
+from voxrtc.api.drain import Drain, Draining
 from voxrtc.api.host import Anyone, Host, PublicHost
 from voxrtc.rtc.turn import Relays
 
 
 @dataclass(frozen=True)
 class Hosting:
-    """`relays` are for browsers and, where it is `relayed`, for this server as well; `public` is there if all may come.
+    """`relays` are for browsers and, where it is `relayed`, for this server as well; `public` is there if all may come, and
+    `drain` is how it ends.
 
     Pages of `origins` may use it as its own page does, and show that in a frame; those of `frames` may do the latter.
     """
@@ -22,10 +24,11 @@ class Hosting:
     access: Access = field(default_factory=Access)
     origins: frozenset[str] = frozenset()
     frames: frozenset[str] = frozenset()
+    drain: Drain = field(default_factory=Drain)
 
     @property
     def host(self) -> Host:
-        return self.public or Anyone()
+        return Draining(self.public or Anyone(), self.drain)
 
     @property
     def ours(self) -> Relays:

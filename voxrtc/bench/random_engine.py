@@ -11,8 +11,7 @@ import logging
 import os
 import threading
 from dataclasses import replace
-
-import torch
+from functools import partial
 
 from voxrtc.bench import random_models
 from voxrtc.cards import read_card
@@ -22,19 +21,28 @@ from voxrtc.lifeline import die_with_parent
 from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import Settings
 from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.registry import Placement
 
 SECONDS_A_WORD = 0.35
-MODELS = {"orpheus": random_models.orpheus, "csm": random_models.csm}
+MODELS = {
+    "orpheus": random_models.orpheus,
+    "csm": random_models.csm,
+    "cosyvoice2": random_models.cosyvoice2,  # this one's decoder and the next one's are Qwen2's
+    "step-audio-2-mini": partial(random_models.stepaudio2, decoder=random_models.STEP_AUDIO_2_WHOLE),
+}
 
 
-def read(settings: Settings, device: torch.device, dtype: torch.dtype) -> tuple[ModelInfo, SpeechLM]:
+def read(settings: Settings, at: Placement) -> tuple[ModelInfo, SpeechLM]:
     """The model of the settings, without its weights. Raises `KeyError` for one that is not in `MODELS`."""
-    model = MODELS[settings.model](dtype, device)
+    if settings.disaggregated or at.sound not in (None, at.device):
+        raise ValueError("Both stages of a model without weights are in one place.")
+    model = MODELS[settings.model](at.dtype, at.device)
     preprocess = model.preprocess
 
     def as_long_as_its_words(utterance: Utterance) -> Prompt:
         prompt = preprocess(utterance)
-        frames = round(SECONDS_A_WORD * len(utterance.text.split()) * model.frame_rate)
+        words = " ".join([utterance.text, *(said.text for said in utterance.conversation)]).split()
+        frames = round(SECONDS_A_WORD * len(words) * model.frame_rate)
         return replace(prompt, max_frames=max(1, min(prompt.max_frames, frames)))
 
     model.preprocess = as_long_as_its_words  # type: ignore[method-assign]

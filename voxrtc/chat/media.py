@@ -16,9 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from voxrtc import logs
+from voxrtc import logs, traces
 from voxrtc.asr.client import HearingClient
-from voxrtc.chat import traces
 from voxrtc.chat.embedded import EmbeddedReplier
 from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.server import MediaServer
@@ -30,6 +29,7 @@ from voxrtc.messages.media import MediaReply, MediaRequest
 from voxrtc.rtc import ice
 from voxrtc.rtc.peer import warm_up
 from voxrtc.settings import Settings
+from voxrtc.stalls import Stalls
 
 log = logging.getLogger(__name__)
 
@@ -69,16 +69,19 @@ async def run(
         chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key.get_secret_value())
     elif chat_address:
         chat = EmbeddedReplier(CompletionClient(chat_address))
-    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings)
+    stalls = Stalls()
+    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings, lambda: stalls.stood)
     await warm_up(ice.configuration(""))
     gc.collect()
     gc.freeze()  # to look through all that was imported would take 40 ms now and then, in which no packet goes out
+    watching = asyncio.ensure_future(stalls.watch())
     serving = asyncio.ensure_future(serve(server, address))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
     log.info("ready on %s", address)
     with contextlib.suppress(asyncio.CancelledError):
         await serving
+    watching.cancel()
     await server.close()
     await engines.close()
     await hearing.close()

@@ -16,6 +16,7 @@ from voxrtc.messages.media import (
     ClientPacket,
     Closed,
     Dig,
+    Drain,
     DropVoice,
     GetMediaStats,
     GetVoices,
@@ -113,6 +114,10 @@ class MediaClient:
         reply = await self._ask(HangUp(call=call))
         assert isinstance(reply, HungUp)
         return reply.known
+
+    async def drain(self, seconds: float) -> None:
+        """Have every call end, within about so long. Raises `CallRefused` when the media process is gone."""
+        await self._ask(Drain(call="drain", seconds=seconds), within=seconds + ANSWER_WITHIN)
 
     async def stats(self) -> MediaStats:
         """Peers and sums. Raises `CallRefused` when the media process is gone."""
@@ -226,7 +231,7 @@ _QUESTIONS = {
     **dict.fromkeys((Tell, Told), "tell"),
     **dict.fromkeys((HangUp, HungUp), "hang up"),
     **dict.fromkeys((GetMediaStats, MediaStats), "stats"),
-    **dict.fromkeys((KeepVoice, DropVoice, Noted), "voice"),
+    **dict.fromkeys((KeepVoice, DropVoice, Drain, Noted), "note"),
     **dict.fromkeys((GetVoices, VoicesUsed), "voices"),
     **dict.fromkeys((Transcribe, Transcribed), "words"),
 }

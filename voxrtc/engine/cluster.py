@@ -30,7 +30,8 @@ async def run(settings: Settings, server: EngineServer) -> None:
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     when_parent_ends(lambda: loop.call_soon_threadsafe(over.set))
-    with tempfile.TemporaryDirectory() as folder:
+    # Beside its own socket: if this process is killed, whoever made that folder removes it
+    with tempfile.TemporaryDirectory(dir=Path(server.address.removeprefix("ipc://")).parent) as folder:
         try:
             host = _host(settings, Path(folder), server)
         except (CardError, ImportError) as wrong:

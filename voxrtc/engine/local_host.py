@@ -25,7 +25,9 @@ class LocalHost:
             if self._gpus and self._settings.device in ("auto", "cuda"):
                 environment["VOXRTC_DEVICE"] = f"cuda:{self._begun % self._gpus}"
             self._begun += 1
-            self._supervisor.start(Child(name, ["-m", "voxrtc.engine.process", "--listen", address], environment))
+            # The others may be speaking, now or when it is started again
+            arguments = ["-m", "voxrtc.engine.process", "--listen", address, "--beside-others"]
+            self._supervisor.start(Child(name, arguments, environment))
         return ZmqTransport(address)
 
     async def stop(self, name: str) -> None:

@@ -52,6 +52,7 @@ class Counters:
     born: float
     steps: int = 0
     recorded: int = 0  # of the steps
+    calls: int = 0  # of the detokenizer
     frames: int = 0
     chunks: int = 0
     frames_after_cancel: int = 0
@@ -185,7 +186,9 @@ def stats(
         step_times=sums.step_times.histogram,
         waiting=waiting(streams),
         recorded=sums.recorded,
-        graphs=worker.graphs.count if worker.graphs else 0,
+        graphs=sum(graphs.count for graphs in (worker.graphs, worker.sound.graphs) if graphs),
+        codec_passes=worker.sound.graphs.runs if worker.sound.graphs else sums.calls,
+        codec_recorded=worker.sound.graphs.repeats if worker.sound.graphs else 0,
         streams=[_stream(s, now) for s in streams],
         now=now,
         caution=round(caution, 3),
@@ -219,4 +222,4 @@ def _steps(lately: Collection[Landed], now: float) -> StepStats:
 
 def _median_ms(seconds: list[float]) -> float | None:
     """The middle one: a pause for want of work is no gap."""
-    return round(1000 * median(seconds), 2) if seconds else None
+    return round(1000 * median(seconds), 3) if seconds else None

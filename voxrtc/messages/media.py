@@ -9,6 +9,7 @@ import msgspec
 from voxrtc.messages import Message
 from voxrtc.messages.engine import Reference
 from voxrtc.recent import Histogram, Latency
+from voxrtc.stalls import Stood
 
 
 class IceServer(msgspec.Struct, frozen=True):
@@ -92,6 +93,13 @@ class HangUp(Message):
     call: str
 
 
+class Drain(Message):
+    """Let every call end, once nobody is spoken to in it, in `seconds` at the latest. When all have, `Noted` answers."""
+
+    call: str
+    seconds: float
+
+
 class GetMediaStats(Message):
     """Ask for `MediaStats`."""
 
@@ -172,7 +180,7 @@ class Told(Message):
 
 
 class Noted(Message):
-    """The answer to `KeepVoice` and `DropVoice`."""
+    """The answer to `KeepVoice`, `DropVoice` and `Drain`."""
 
     call: str
 
@@ -244,7 +252,8 @@ class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
     `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played,
-    `talking` the models that conversations go on with. `kept` are sessions whose line broke, and whose client may come back.
+    `talking` the models that conversations go on with, `stood` is how often and how long the event loop did, `kept` are
+    sessions whose line broke, and whose client may come back.
     """
 
     call: str
@@ -257,6 +266,7 @@ class MediaStats(Message):
     networks: list[Network] = msgspec.field(default_factory=list)
     talking: list[str] = msgspec.field(default_factory=list)
     kept: int = 0
+    stood: Stood = Stood()
 
 
 MediaRequest = (
@@ -268,6 +278,7 @@ MediaRequest = (
     | Lost
     | Tell
     | HangUp
+    | Drain
     | GetMediaStats
     | KeepVoice
     | DropVoice

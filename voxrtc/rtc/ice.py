@@ -1,11 +1,16 @@
-"""How peers are reached: addresses, STUN, and three corrections of the libraries below."""
+"""How peers are reached: addresses, STUN, and four corrections of the libraries below."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partialmethod
+from types import SimpleNamespace
 
 import aioice.ice
+import aioice.turn
+import aiortc.rtcrtpreceiver
+import aiortc.rtcrtpsender
 import aiortc.rtcsctptransport
 from aiortc import RTCConfiguration, RTCIceServer
 
@@ -14,6 +19,10 @@ from voxrtc.messages.media import IceServer
 # 1280 (the least MTU of IPv6, and of many VPNs) less IPv6, UDP, DTLS and SCTP headers is 1167; aiortc's own 1200
 # makes the data channel stall on such a path.
 DATA_BYTES = 1100
+# These measure by the wall's clock how long something took. When it is set, a data channel waits a minute before it sends anew
+# what was lost, browsers are told round trips of hours, and a relay forgets whom we speak with.
+MEASURING = (aiortc.rtcsctptransport, aiortc.rtcrtpreceiver, aiortc.rtcrtpsender, aioice.turn)
+STEADY = SimpleNamespace(time=time.monotonic)  # in the place of module `time`
 STUN_WITHIN = 0.8  # seconds, a second try included; aioice would let a server that says nothing hold every call up for 5
 
 _gather = aioice.ice.Connection.get_component_candidates
@@ -44,6 +53,9 @@ def prepare(loopback: bool) -> None:
     `loopback`: offer 127.0.0.1 and nothing else, for tests and benches on one machine; aioice leaves it out.
     """
     aiortc.rtcsctptransport.USERDATA_MAX_LENGTH = DATA_BYTES
+    for module in MEASURING:
+        assert vars(module)["time"] in (time, STEADY), f"{module.__name__} has changed"
+        vars(module)["time"] = STEADY
     limited = partialmethod(_gather, timeout=STUN_WITHIN)
     aioice.ice.Connection.get_component_candidates = limited  # type: ignore[method-assign, assignment]
     if loopback:

@@ -20,16 +20,19 @@ from aiortc.rtp import HeaderExtensions
 from aiortc.stats import RTCRemoteInboundRtpStreamStats
 
 from voxrtc.rtc.beat import beat
-from voxrtc.rtc.sound import FRAME
+from voxrtc.rtc.sound import TICKS
 from voxrtc.rtc.track import PlayoutTrack
 
 HEADER = struct.Struct("!BBHII")  # version and extension, marker and payload type, number, timestamp, source (RFC 3550, 5.1)
 EXTENSION = struct.Struct("!HH")
 VERSION, EXTENDED, MARKED = 0x80, 0x90, 0x80
 PRIVATE = "_RTCRtpSender__"
-USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "ntp_timestamp", "rtp_timestamp", "stats")
-COUNTED = ("octet_count", "packet_count")
-NTP_EPOCH = 2_208_988_800  # seconds between those of NTP and Unix
+USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "stats")
+COUNTED = ("ntp_timestamp", "rtp_timestamp", "packet_count", "octet_count")
+NTP_TIME, RTP_TIME, PACKETS, OCTETS = (PRIVATE + name for name in COUNTED)
+# Seconds to add for those of NTP. Once: browsers put sound in order by these times, which must not jump when the machine's
+# clock is set (RFC 3550, section 6.4.1, allows for a clock that only runs on).
+NTP = 2_208_988_800 + time.time() - time.monotonic()
 
 
 class Sender:
@@ -73,7 +76,7 @@ class Sender:
     def _step(self, now: float) -> None:
         track = self.track
         if track and (payload := track.due(now, self._again)) is not None:
-            self._send(payload, (self._origin + track.last * FRAME) % (1 << 32))
+            self._send(payload, (self._origin + track.last * TICKS) % (1 << 32))
 
     def _again(self) -> None:
         """What was due is encoded now."""
@@ -93,10 +96,10 @@ class Sender:
     def _count(self, size: int, stamp: int) -> None:
         """What aiortc's reports tell the browser."""
         state = self._state
-        state[PRIVATE + "rtp_timestamp"] = stamp
-        state[PRIVATE + "ntp_timestamp"] = int((time.time() + NTP_EPOCH) * (1 << 32))
-        state[PRIVATE + "packet_count"] += 1
-        state[PRIVATE + "octet_count"] += size
+        state[RTP_TIME] = stamp
+        state[NTP_TIME] = int((time.monotonic() + NTP) * (1 << 32))
+        state[PACKETS] += 1
+        state[OCTETS] += size
 
     def _get(self, name: str) -> Any:
         return self._state[PRIVATE + name]

@@ -95,6 +95,13 @@ const engine = (streams, more = {}) => ({
 const stats = (streams, playing = []) => ({ engines: { lark: engine(streams) }, media: { peers: 2, underruns: 1, playing, models: {} } });
 const OURS = "resp_0123456789abcdef0123";
 
+test("a clock that was set back gives nobody more sound", () => {
+  const ledger = new Ledger();
+  ledger.tick(stats([["aaaaaaaa", 2]], ["aaaaaaaa"]), null, 3_600_000);
+  ledger.tick(stats([], ["aaaaaaaa"]), null, 0);
+  assert.deepEqual(ledger.ticks.at(-1).models.lark.slack.map(({ seconds }) => seconds), [2]);
+});
+
 test("the ledger knows our own streams, and lets what is made drain until it is played or cut", () => {
   const ledger = new Ledger();
   ledger.own(OURS);

@@ -1,0 +1,112 @@
+"""The program from outside: its processes, what each holds, and what it says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.soak.test_talk_soak import Look, look
+
+ROLES = {
+    "voxrtc.engine.process": "replica",
+    "voxrtc.engine.cluster": "engine",
+    "voxrtc.chat.media": "media",
+    "voxrtc.asr.process": "speech to text",
+}
+
+
+def below(parent: int) -> dict[int, list[str]]:
+    """The processes that come from this one, with their command lines; not itself."""
+    parents, words = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, ancestor = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+            if state != "Z":
+                parents[int(folder.name)] = int(ancestor)
+                words[int(folder.name)] = (folder / "cmdline").read_text().rstrip("\0").split("\0")
+
+    def comes(pid: int) -> bool:
+        return pid in parents and (parents[pid] == parent or comes(parents[pid]))
+
+    return {pid: words[pid] for pid in parents if comes(pid)}
+
+
+def runs(pid: int) -> bool:
+    """It is there, and no zombie."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+def kill(pids: set[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def chromium() -> set[int]:
+    """The processes of a Chromium of ours."""
+    return {pid for pid, words in below(os.getpid()).items() if "chrom" in Path(words[0].split(" ")[0]).name}
+
+
+class House:
+    """A program that runs under `pid` and is reached by `http`."""
+
+    def __init__(self, pid: int, http: httpx.AsyncClient) -> None:
+        self.pid, self.http = pid, http
+
+    def processes(self) -> dict[str, list[int]]:
+        """By what they do."""
+        found = defaultdict(list, {"web": [self.pid]})
+        for pid, words in below(self.pid).items():
+            module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+            if role := "replica" if words[0].startswith("ray::Actor") else ROLES.get(module, ""):
+                found[role].append(pid)
+        return {role: sorted(pids) for role, pids in found.items()}
+
+    def looks(self) -> dict[str, list[Look]]:
+        """What each process holds."""
+        return {role: [look(Path(f"/proc/{pid}")) for pid in pids] for role, pids in self.processes().items()}
+
+    async def stats(self) -> dict[str, Any] | None:
+        """None while it has no engine or no media process."""
+        answer = await self.http.get("/v1/voxrtc/stats")
+        return answer.json() if answer.status_code == 200 else None
+
+    async def ready(self, within: float) -> None:
+        """Until it can be called, with all its replicas."""
+
+        async def look() -> bool:
+            stats = await self.stats()
+            ready = await self.http.get("/readyz")
+            return stats is not None and len(stats["engines"]["lark"]["replicas"]) == 2 and ready.status_code == 200
+
+        await settled(look, within)
+
+    async def idle(self) -> dict[str, Any]:
+        """Until nobody is spoken to, or there; its stats then."""
+
+        async def look() -> bool:
+            stats = await self.stats()
+            engine, media = (stats["engines"]["lark"], stats["media"]) if stats else ({"streams": [0]}, {})
+            return not (engine["streams"] or media["peers"] or media["playing"])
+
+        await settled(look, 30)
+        stats = await self.stats()
+        assert stats
+        return stats
+
+
+async def settled(look: Callable[[], Awaitable[bool]], within: float) -> None:
+    """Until `look`, which is asked again and again, says so."""
+    async with asyncio.timeout(within):
+        while not await look():
+            await asyncio.sleep(0.1)

@@ -1,0 +1,279 @@
+"""Who listens, one utterance after another: over HTTP, in a WebRTC call, at the page."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import random
+import shutil
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+from aiortc import MediaStreamTrack
+from aiortc.mediastreams import MediaStreamError
+from playwright.async_api import Browser as Chromium
+from playwright.async_api import Error, Page, Playwright, async_playwright
+
+from tests.chaos.streams import RATE, TEXTS, Stream, Way
+from tests.e2e.conftest import CHROMIUMS, FLAGS
+from tests.rtc.browser import Browser
+
+PATIENCE = 60.0  # seconds for an utterance: what takes longer hangs
+SILENT = 4.0  # seconds without a word of the server, after which a call is lost
+PAUSE = (0.5, 2.0)  # seconds between two utterances
+AGAIN = 0.5  # seconds until who has failed tries again
+
+
+class Listener:
+    """Keeps its streams. `live` goes on until it `stops`, which lets the present utterance end."""
+
+    way: Way
+
+    def __init__(self, http: httpx.AsyncClient, seed: int) -> None:
+        self.streams: list[Stream] = []
+        self._http, self._rng = http, random.Random(seed)
+        self._over = asyncio.Event()
+
+    async def live(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def _ask(self, text: str = "") -> Stream:
+        self.streams.append(stream := Stream(self.way, text or self._rng.choice(TEXTS), time.monotonic()))
+        return stream
+
+    async def _rest(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), seconds)
+
+    async def _between(self, stream: Stream) -> None:
+        """Hear it out, and pause; or wait a moment, upon a failure."""
+        left = max(0.0, stream.player.ends - time.monotonic()) if stream.player.chunks else 0.0
+        await self._rest(AGAIN if stream.told else left + self._rng.uniform(*PAUSE))
+
+
+class Download(Listener):
+    """Over HTTP, in one of the two ways to stream."""
+
+    def __init__(self, http: httpx.AsyncClient, seed: int, way: Way = "pcm") -> None:
+        super().__init__(http, seed)
+        self.way = way
+
+    async def live(self) -> None:
+        while not self._over.is_set():
+            await self._between(await self.hear())
+
+    async def hear(self, text: str = "") -> Stream:
+        """One utterance."""
+        stream = self._ask(text)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._take(stream)
+        except TimeoutError:
+            stream.told = "hangs"
+        except httpx.RemoteProtocolError:
+            stream.told = stream.told or "cut"  # what a plain body can tell
+        except httpx.TransportError as error:
+            stream.told = f"unreachable: {type(error).__name__}"
+        stream.ended = time.monotonic()
+        return stream
+
+    async def _take(self, stream: Stream) -> None:
+        wish = {"input": stream.text, "response_format": "pcm", "stream_format": "sse" if self.way == "sse" else "audio"}
+        async with self._http.stream("POST", "/v1/audio/speech", json=wish) as answer:
+            if answer.status_code != 200:
+                stream.told = json.loads(await answer.aread())["error"]["code"]
+                return
+            stream.name = answer.headers["X-Request-Id"]
+            async for sound in self._events(stream, answer) if self.way == "sse" else answer.aiter_raw():
+                stream.heard(time.monotonic(), len(sound) / 2 / RATE)
+
+    async def _events(self, stream: Stream, answer: httpx.Response) -> AsyncIterator[bytes]:
+        async for line in answer.aiter_lines():
+            event = json.loads(line.removeprefix("data: ")) if line else {"type": ""}
+            if event["type"] == "speech.audio.delta":
+                yield base64.b64decode(event["audio"])
+            elif event["type"] == "error":
+                stream.told = event["error"]["code"]
+
+
+class CallLost(Exception):
+    """There is no call, or no more."""
+
+
+class Line(Browser):
+    """A call of which only the events are kept, until they are read. It pings, as the page does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def _take(self, event: dict[str, Any]) -> None:
+        self.news.put_nowait(event)
+
+    async def _listen(self, track: MediaStreamTrack) -> None:
+        with contextlib.suppress(MediaStreamError):
+            while True:
+                await track.recv()
+
+    async def call(self, http: httpx.AsyncClient) -> None:
+        sdp = {"content": await self.offer(), "headers": {"Content-Type": "application/sdp"}}
+        answer = await http.post("/v1/realtime/calls", **sdp)  # type: ignore[arg-type]
+        if answer.status_code != 201:
+            raise CallLost(answer.json()["error"]["code"])
+        await self.accept(answer.text)
+        self._spawn(self._ping())
+
+    async def next(self) -> dict[str, Any]:
+        """Raises `CallLost` when the server is silent for too long."""
+        try:
+            return await asyncio.wait_for(self.news.get(), SILENT)
+        except TimeoutError:
+            raise CallLost("silent") from None
+
+    async def _ping(self) -> None:
+        while True:
+            if self.channel.readyState == "open":
+                self.send("voxrtc.ping", id="", t=0)
+            await asyncio.sleep(1)
+
+
+class Caller(Listener):
+    """In a WebRTC call; calls again when that is lost."""
+
+    way = "peer"
+
+    def __init__(self, http: httpx.AsyncClient, seed: int) -> None:
+        super().__init__(http, seed)
+        self.farewells: list[dict[str, Any]] = []  # events that tell that the call is to end, or has
+
+    async def live(self) -> None:
+        while not self._over.is_set():
+            line = Line()
+            try:
+                await line.call(self._http)
+                while not self._over.is_set():
+                    await self._between(await self._hear(line))
+                    while not line.news.empty():
+                        self._note(line.news.get_nowait())
+            except (CallLost, TimeoutError, httpx.TransportError):  # or it could not be set up
+                await self._rest(AGAIN)
+            finally:
+                await line.close()
+
+    async def _hear(self, line: Line) -> Stream:
+        if line.channel.readyState != "open":
+            raise CallLost("closed")
+        stream = self._ask()
+        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": stream.text}]}
+        line.send("response.create", response={"conversation": "none", "input": [item]})
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._follow(stream, line)
+        except TimeoutError:
+            stream.told = "hangs"
+        except CallLost:
+            stream.told = "call lost"
+            raise
+        finally:
+            stream.ended = time.monotonic()
+        return stream
+
+    async def _follow(self, stream: Stream, line: Line) -> None:
+        while True:
+            match event := await line.next():
+                case {"type": "response.created", "response": {"id": name}}:
+                    stream.name = name
+                case {"type": "output_audio_buffer.started"}:
+                    stream.first = time.monotonic()
+                case {"type": "error", "error": {"code": code}}:
+                    stream.told = code
+                case {"type": "voxrtc.playout", "response_id": stream.name, "played_ms": played, "underruns": underruns}:
+                    stream.seconds, stream.dry = played / 1000, underruns
+                    return
+                case {"type": "response.done", "response": {"id": stream.name, "status": "failed"}} if stream.first is None:
+                    return  # nothing of it will be played
+                case _:
+                    self._note(event)
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if event["type"] in ("voxrtc.ending", "error"):
+            self.farewells.append(event)
+
+
+TAP = """(() => {
+  const create = RTCPeerConnection.prototype.createDataChannel, kept = ["response.created", "voxrtc.playout", "error"];
+  window.told = [];
+  RTCPeerConnection.prototype.createDataChannel = function (...given) {
+    const channel = create.apply(this, given);
+    channel.addEventListener("message", ({ data }) => kept.includes(JSON.parse(data).type) && told.push(JSON.parse(data)));
+    return channel;
+  };
+})();"""
+LOOK = """() => ({ told: told.splice(0), state: voxrtc.state,
+  trouble: document.querySelector(".vx-trouble[data-shown=true]")?.innerText ?? "" })"""
+
+
+class Visitor(Listener):
+    """At the page, in a Chromium that is started again when it dies."""
+
+    way = "page"
+
+    async def live(self) -> None:
+        async with async_playwright() as playwright:
+            while not self._over.is_set():
+                try:
+                    await self._visit(playwright)
+                except Error:  # its browser is gone
+                    await self._rest(AGAIN)
+
+    async def _visit(self, playwright: Playwright) -> None:
+        found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+        browser: Chromium = await playwright.chromium.launch(executable_path=found, args=FLAGS)
+        try:
+            page = await (await browser.new_context(permissions=["microphone"])).new_page()
+            await page.add_init_script(TAP)
+            await page.goto(str(self._http.base_url))
+            await page.wait_for_function("window.voxrtc && document.querySelector('[name=speak]')")
+            while not self._over.is_set():
+                await self._between(await self._hear(page))
+        finally:
+            with contextlib.suppress(Error):
+                await browser.close()
+
+    async def _hear(self, page: Page) -> Stream:
+        stream = self._ask()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await page.get_by_label("Text").fill(stream.text)
+                await page.locator("[name=speak]").click()
+                await self._follow(stream, page)
+        except TimeoutError:
+            stream.told = "hangs"
+        except Error:
+            stream.told = "browser gone"
+            raise
+        finally:
+            stream.ended = time.monotonic()
+        return stream
+
+    async def _follow(self, stream: Stream, page: Page) -> None:
+        while not (stream.told or stream.seconds):
+            await asyncio.sleep(0.2)
+            seen = await page.evaluate(LOOK)
+            for event in seen["told"]:
+                match event:
+                    case {"type": "response.created", "response": {"id": name}}:
+                        stream.name = name
+                    case {"type": "voxrtc.playout", "response_id": stream.name, "played_ms": played, "underruns": underruns}:
+                        stream.seconds, stream.dry = played / 1000, underruns
+                    case {"type": "error", "error": {"code": code}}:
+                        stream.told = code
+            if not stream.told and seen["state"] == "disconnected" and seen["trouble"]:
+                stream.told = f"shown: {seen['trouble'].splitlines()[0]}"
