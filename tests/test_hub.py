@@ -181,12 +181,19 @@ def test_too_little_space_is_told_before_anything_is_fetched(card: Card, hub: Hu
     assert not hub.downloads
 
 
-def test_a_disk_that_fills_is_told(card: Card, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+def test_a_disk_that_fills_is_told_and_what_came_is_kept(card: Card, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.repos["birds/wren"].files["model-1.safetensors"] = WEIGHTS * 200  # 40 MB
+
+    def full(file: ours.File, *_: object) -> None:
+        file.part.write_bytes((WEIGHTS * 200)[:10_000_000])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(ours, "_receive", full)
-    assert "it is full" in failure(card, hub)
+    with monkeypatch.context() as filling:
+        filling.setattr(ours, "_receive", full)
+        assert "it is full, and 0.03 GB more are needed" in failure(card, hub)
+    get(card, hub)
+    assert ("model-1.safetensors", "bytes=10000000-") in hub.downloads
+    assert (card.folder / "model-1.safetensors").stat().st_size == 40_000_000
 
 
 @pytest.mark.parametrize(("offline", "broken", "answers"), [("", None, [True]), ("", 503, [False]), ("1", None, [])])

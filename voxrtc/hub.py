@@ -71,11 +71,12 @@ def fetch(card: Files, on_bytes: OnBytes, endpoint: str | None = None) -> None:
         card.unfinished.touch()
         total, done = sum(file.size for file in files), sum(file.arrived for file in files)
         on_bytes(done, total)
-        for file in files:
-            if not file.path.exists():
-                done -= file.arrived
-                _download(file, partial(_add, on_bytes, done, total), endpoint)
-                done += file.size
+        with _full_disk_explained(card, files):
+            for file in files:
+                if not file.path.exists():
+                    done -= file.arrived
+                    _download(file, partial(_add, on_bytes, done, total), endpoint)
+                    done += file.size
         card.unfinished.unlink()
 
 
@@ -103,9 +104,25 @@ def _files(card: Files, source: Source, endpoint: str | None) -> Iterator[File]:
 
 def _check_space(card: Files, files: list[File]) -> None:
     place = next(folder for folder in (card.folder, *card.folder.parents) if folder.exists())
-    needed, free = sum(file.size - file.arrived for file in files), shutil.disk_usage(place).free
+    needed, free = _lacking(files), shutil.disk_usage(place).free
     if needed > free:
         raise HubError(_no_space(card, f"{needed / 1e9:.2f} GB are needed, {free / 1e9:.2f} GB are free"))
+
+
+def _lacking(files: list[File]) -> int:
+    """Bytes."""
+    return sum(file.size - file.arrived for file in files)
+
+
+@contextmanager
+def _full_disk_explained(card: Files, files: list[File]) -> Iterator[None]:
+    """Others may fill it meanwhile. What has come is kept, and goes on."""
+    try:
+        yield
+    except OSError as wrong:
+        if wrong.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise HubError(_no_space(card, f"it is full, and {_lacking(files) / 1e9:.2f} GB more are needed")) from wrong
 
 
 def _no_space(card: Files, figures: str) -> str:

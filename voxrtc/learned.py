@@ -34,11 +34,14 @@ class Learned:
         there = {known: speeds for known, speeds in {**self._read(), **self._speeds}.items() if Path(known).exists()}
         mine = {**there.get(str(folder.resolve()), {}), self._where: round(speed, 3)}
         self._speeds = {**there, str(folder.resolve()): mine}
+        part = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            part = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-            part.write_bytes(msgspec.json.encode(self._speeds))
-            part.replace(self._file)
+            try:
+                part.write_bytes(msgspec.json.encode(self._speeds))
+                part.replace(self._file)
+            finally:
+                part.unlink(missing_ok=True)  # of a disk that is full
 
     def _read(self) -> dict[str, dict[str, float]]:
         try:

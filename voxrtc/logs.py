@@ -1,17 +1,27 @@
 """A process's log: lines to read, or (`--log-format json`) an object of JSON a line. With it stands whose call, session or
 stream it is about; no secret stands there, and nothing that was said.
+
+It is written by a thread of its own. So nothing waits for a terminal that somebody has stopped, a pipe that nobody reads or a
+disk that is full: lines that cannot be written are left out, and how many is told as soon as one can be.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import queue
+import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from voxrtc.settings import Settings
+
+STDERR = 2  # the descriptor: unlike Python's own stream it keeps nothing back and locks nobody out
+MOST = 1_000  # lines that wait to be written
+FLUSHED_WITHIN = 1.0  # seconds, at the end
 
 HIDDEN = "(secret)"
 IDS = ("call", "session", "stream")
@@ -23,7 +33,7 @@ _about: ContextVar[dict[str, str]] = ContextVar("about", default={})  # noqa: B0
 
 def configure(process: str, settings: Settings, quiet: Collection[str] = ()) -> None:
     """Have all loggers of this process write to standard error; `quiet` ones from warnings on."""
-    handler = logging.StreamHandler()
+    handler = Aside()
     handler.setFormatter(
         Lines(process, settings.secrets) if settings.log_format == "plain" else Objects(process, settings.secrets)
     )
@@ -50,6 +60,51 @@ def of(**ids: str) -> Iterator[None]:
         yield
     finally:
         _about.reset(token)
+
+
+class Aside(logging.Handler):
+    """Has lines written to standard error, and waits for nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: queue.Queue[str] = queue.Queue(MOST)
+        self._crowded = 0  # lines so far that there was no room for
+        self._failed = 0  # that could not be written; only the thread counts them, and those that it told of
+        self._told = 0
+        threading.Thread(target=self._run, name="log", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Formatted here: what it is about is known only where it happens."""
+        try:
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self._crowded += 1
+
+    def flush(self) -> None:
+        """What was logged is written when this returns, if that can be."""
+        deadline = time.monotonic() + FLUSHED_WITHIN
+        while self._lines.unfinished_tasks and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def _run(self) -> None:
+        while True:
+            line = self._lines.get()
+            try:
+                if left_out := self._crowded + self._failed - self._told:
+                    _write(f"({left_out} lines were left out: they could not be written)")
+                    self._told += left_out
+                _write(line)
+            except OSError:
+                self._failed += 1
+            finally:
+                self._lines.task_done()
+
+
+def _write(line: str) -> None:
+    """Raises `OSError`."""
+    rest = f"{line}\n".encode("utf-8", "backslashreplace")
+    while rest:
+        rest = rest[os.write(STDERR, rest) :]
 
 
 class _Discreet(logging.Formatter):

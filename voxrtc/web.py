@@ -35,12 +35,14 @@ from voxrtc.engine.keeper import Budget, Keeper
 from voxrtc.engine.room import NoRoom
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.learned import Learned
+from voxrtc.listening import listen, place, url
 from voxrtc.llm.client import CompletionClient
 from voxrtc.processes import CrowdProcess, EngineProcesses
 from voxrtc.rtc import turn
 from voxrtc.rtc.turn import Relays
 from voxrtc.serving import Server, configured
 from voxrtc.settings import HUB, HUB_TOKENS, Settings, on_a_space
+from voxrtc.stalls import Stalls
 from voxrtc.suggestion import Suggestion
 from voxrtc.supervisor import Child, Supervisor
 from voxrtc.ui import programs
@@ -63,14 +65,14 @@ def main(settings: Settings) -> None:
         if settings.hearing == "whisper":
             check_installed()
         relays = Relays(turn.provider(settings.turn, settings.turn_user, settings.turn_secret))
-        listener = _listen(settings)
+        listener, folder = listen(settings), _folder()
     except (CardError, NotInstalled, OSError, ValueError) as wrong:
         sys.exit(str(wrong))
     # uvicorn raises a signal that ended it at once anew; as an exception it runs the way out past the children.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_serve(settings, models, listener, relays))
+            asyncio.run(_serve(settings, models, listener, relays, folder))
     finally:
         traces.close()
 
@@ -86,21 +88,23 @@ def _cards(settings: Settings) -> dict[str, Card]:
     return cards
 
 
-def _listen(settings: Settings) -> socket.socket:
-    """The listening socket, had before anything slow begins."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """For the sockets of the processes; gone with this one."""
     try:
-        listener.bind((settings.host, settings.port))
-    except OSError as taken:
-        place = f"{settings.host}:{settings.port}"
-        raise OSError(f"Cannot listen on {place} ({taken.strerror}). Try another port: make run PORT=7861") from taken
-    return listener
+        return tempfile.TemporaryDirectory(prefix="voxrtc-")
+    except OSError as full:
+        message = f"There is no place for temporary files ({full.strerror}). Free some space, or set TMPDIR to another folder."
+        raise OSError(message) from full
 
 
-async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.socket, relays: Relays) -> None:
-    with tempfile.TemporaryDirectory(prefix="voxrtc-") as folder:
+async def _serve(
+    settings: Settings,
+    cards: dict[str, Card],
+    listener: socket.socket,
+    relays: Relays,
+    folder_for_sockets: tempfile.TemporaryDirectory[str],
+) -> None:
+    with folder_for_sockets as folder:
         # Numbers, since a model's name need not be one of a file
         addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
         media_address, hearing_address, chat_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing", "chat"))
@@ -114,12 +118,12 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
             media = MediaClient(media_address)
             keeper = _keeper(settings, engines, cards, media)
             await _load_first(engines, keeper)
-            chat = CompletionClient(chat_address)
+            chat, stalls = CompletionClient(chat_address), Stalls()
             past = History(partial(stats.count, engines, media))
             who_answers = replies.router(settings, lambda: chat.progress)
             hosting = _hosting(settings, relays, media)
-            crowd = _crowd(settings, engines, supervisor, hosting.access, _place(listener), f"ipc://{Path(folder, 'crowd')}")
-            app = _app(engines, media, keeper, who_answers, hosting, crowd, past, lambda: supervisor.restarts)
+            crowd = _crowd(settings, engines, supervisor, hosting.access, place(listener), f"ipc://{Path(folder, 'crowd')}")
+            app = _app(engines, media, keeper, who_answers, hosting, crowd, past, lambda: supervisor.restarts, stalls)
 
             def start_chat() -> None:
                 if settings.embedded:
@@ -132,15 +136,12 @@ async def _serve(settings: Settings, cards: dict[str, Card], listener: socket.so
                 await hosting.drain.idle()
 
             server = Server(configured(app, settings.proxies), app.state.feed, hosting.drain, let_end)
-            greeting = asyncio.create_task(_greet(engines, media, cards[settings.model], listener, start_chat))
-            watching = asyncio.create_task(keeper.watch())
-            keeping = asyncio.create_task(past.keep())
-            cloning = asyncio.create_task(app.state.cloning.keep())
+            greeting = _greet(engines, media, cards[settings.model], listener, start_chat)
+            beside = (greeting, keeper.watch(), past.keep(), app.state.cloning.keep(), stalls.watch())
+            tasks = [asyncio.create_task(each) for each in beside]
             await server.serve(sockets=[listener])
-            greeting.cancel()
-            keeping.cancel()
-            watching.cancel()
-            cloning.cancel()
+            for task in tasks:
+                task.cancel()
             await crowd.close()
             await engines.close()
             await media.close()
@@ -155,16 +156,6 @@ def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, access: A
     process = CrowdProcess(supervisor, Child("crowd", arguments, environment))
     company = Company(address, process, min(MOST_PEERS, settings.crowd))
     return Crowd(engines, settings.crowd, settings.policy, company=company)
-
-
-def _place(listener: socket.socket) -> str:
-    """Where this server is reached from this machine."""
-    host, port = listener.getsockname()[:2]
-    return _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _media_process(
@@ -225,11 +216,12 @@ def _app(
     crowd: Crowd,
     past: History,
     restarts: Callable[[], dict[str, int]],
+    stalls: Stalls,
 ) -> FastAPI:
     cards = list(keeper.cards.values())
     suggestion = Suggestion(cards, gpu=bool(keeper.machine.gpu))
     suggestion.look()
-    app = build_app(engines, media, keeper, suggestion.name, hosting, crowd, restarts)
+    app = build_app(engines, media, keeper, suggestion.name, hosting, crowd, restarts, lambda: stalls.stood)
     app.include_router(who_answers)
     app.include_router(history.router(past))
 
@@ -257,13 +249,19 @@ async def _greet(
 
     The chat model is started then, so that the voice need not wait for it.
     """
-    place = _url(*listener.getsockname()[:2])
+    where = url(*listener.getsockname()[:2])
     await media.ready()
     if card.missing():
-        print(f"\n  VoxRTC fetches {card.info.title} and shows how far it is: {place}\n", flush=True)
+        _print(f"VoxRTC fetches {card.info.title} and shows how far it is: {where}")
     state = await engines.settled(card.info.name)
     start_chat()
     if state.state == "ready":
-        print(f"\n  VoxRTC is ready: {place}\n", flush=True)
+        _print(f"VoxRTC is ready: {where}")
     elif state.state == "failed":
-        print(f"\n  {card.info.title} could not be loaded; others can, here: {place}\n", flush=True)
+        _print(f"{card.info.title} could not be loaded; others can, here: {where}")
+
+
+def _print(sentence: str) -> None:
+    """For a person who may be there, on a terminal or in a file; a disk that is full stops nothing."""
+    with contextlib.suppress(OSError):
+        print(f"\n  {sentence}\n", flush=True)

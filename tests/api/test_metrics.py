@@ -25,6 +25,7 @@ from voxrtc.crowd.crowd import Crowd
 from voxrtc.messages.engine import GetStats, Progress, StepStats, StreamStats
 from voxrtc.messages.media import MediaStats, Network, Spoke
 from voxrtc.recent import STEPS, WAITS, Durations, Histogram, Latency
+from voxrtc.stalls import Stood
 
 pytestmark = pytest.mark.anyio
 SECRET = "resp_0123456789abcdef0123"
@@ -100,6 +101,7 @@ def talking(media: EchoMedia, monkeypatch: pytest.MonkeyPatch) -> EchoMedia:
             playing=[SECRET],
             networks=networks,
             kept=1,
+            stood=Stood(3, 1.5),
         )
 
     monkeypatch.setattr(media, "stats", stats)
@@ -117,6 +119,7 @@ async def scraped(busy: ToneTransport, talking: EchoMedia) -> Any:
         held=lambda: {"tone": 1.5},
         restarts=lambda: {"media": 2},
         waiting=lambda: 4,
+        stood=lambda: Stood(1, 0.2),
     )
     app = FastAPI()
     app.include_router(router(sources))
@@ -170,6 +173,9 @@ async def test_what_engines_and_calls_count_is_scraped(scraped: httpx.AsyncClien
         ("voxrtc_model_state", "tone", "ready"): 1,
         ("voxrtc_model_state", "tone", "failed"): 0,
         ("voxrtc_process_restarts_total", "media"): 2,
+        ("voxrtc_loop_stalls_total", "media"): 3,
+        ("voxrtc_loop_stalled_seconds_total", "media"): 1.5,
+        ("voxrtc_loop_stalled_seconds_total", "web"): 0.2,
         ("voxrtc_crowd_listeners",): 0,
         ("voxrtc_callers_waiting",): 4,
         ("voxrtc_model_memory_bytes", "tone"): 1.5e9,

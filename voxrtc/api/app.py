@@ -11,8 +11,10 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from voxrtc import __version__
 from voxrtc.api import (
     cloning,
+    contract,
     errors,
     health,
     ice,
@@ -40,6 +42,7 @@ from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import Keeper
+from voxrtc.stalls import Stood
 
 CORS: dict[str, Any] = {
     "allow_methods": ["GET", "POST", "DELETE"],
@@ -56,16 +59,25 @@ def build_app(
     hosting: Hosting | None = None,
     crowd: Crowd | None = None,
     restarts: Callable[[], Mapping[str, int]] = dict,
+    stood: Callable[[], Stood] = Stood,
 ) -> FastAPI:
     """All routes. Both clients belong to the caller, who closes them; they are used on the server's event loop.
 
     `keeper` loads models, where that can be done; `suggested` names the one that a person is pointed to, if any. `hosting` is
     how this server is reached, and by whom. Without a `crowd` there are no virtual listeners. Close `state.feed` before the
-    server is to stop, and have `state.cloning` `keep` meanwhile. `restarts` are of processes, by name.
+    server is to stop, and have `state.cloning` `keep` meanwhile. `restarts` are of processes, by name,
+    `stood` is of the server's event loop.
     """
-    about = "Open speech language models over HTTP and WebRTC, in OpenAI's shapes."
-    app = FastAPI(title="VoxRTC", description=about, docs_url=None, redoc_url=None)  # those load scripts from elsewhere
+    app = FastAPI(
+        title="VoxRTC",
+        version=__version__,
+        description=contract.ABOUT,
+        docs_url=None,  # it and the next would load scripts from elsewhere
+        redoc_url=None,
+        responses=contract.any_failure(),
+    )
     errors.install(app)
+    contract.install(app)
     app.state.cloning = Cloning(engines, media, Voices(time.monotonic))
     app.include_router(cloning.router(app.state.cloning))
     app.include_router(speech.router(engines, app.state.cloning.reference))
@@ -88,7 +100,7 @@ def build_app(
     app.include_router(stats.router(engines, media))
     crowd = crowd or Crowd(engines, most=0)
     app.include_router(crowds.router(crowd))
-    asked = metrics.Sources(engines, media, crowd, restarts=restarts)
+    asked = metrics.Sources(engines, media, crowd, restarts=restarts, stood=stood)
     if keeper:
         asked = replace(asked, states=engines.states, held=lambda: keeper.held)
     if public := hosting.public:

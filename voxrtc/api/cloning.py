@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
 
+from voxrtc.api import contract
 from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
 from voxrtc.api.forms import RecordingRoute, file_in, read_form, words_in
@@ -23,6 +24,48 @@ from voxrtc.messages.engine import Reference
 PATH = "/v1/audio/voices"
 EVERY = 30.0  # seconds between looks at who uses what
 MAX_NAME, MAX_TEXT = 100, 1_000  # characters
+
+
+class Warned(TypedDict):
+    code: str
+    message: str
+
+
+class Measured(TypedDict):
+    """Of the recording. `text` is what is said in it, `expires_in` are seconds without use until the voice goes."""
+
+    text: str
+    seconds: float
+    sample_rate: int
+    level_db: float
+    noise_db: float
+    clipped: float
+    warnings: list[Warned]
+    expires_in: int
+
+
+class OwnVoice(TypedDict):
+    id: str
+    object: Literal["audio.voice"]
+    created_at: int
+    name: str
+    voxrtc: Measured
+
+
+class Deleted(TypedDict):
+    id: str
+    object: Literal["audio.voice"]
+    deleted: Literal[True]
+
+
+FORM = contract.form(
+    "audio_sample",
+    "consent",
+    audio_sample=contract.BINARY | {"description": "A sound file of 1 to 30 s."},
+    consent={"const": "true", "description": "It is your voice, or its owner agreed."},
+    name={"type": "string", "maxLength": MAX_NAME},
+    ref_text={"type": "string", "maxLength": MAX_TEXT, "description": "What is said in it."},
+)
 
 
 class Cloning:
@@ -95,7 +138,11 @@ def router(cloning: Cloning) -> APIRouter:
     """The routes over the voices. There is no list of them: who does not know an id has no voice."""
     routes = APIRouter(prefix=PATH, tags=["voices"], route_class=RecordingRoute)
 
-    @routes.post("", status_code=201)
+    made = contract.answers(OwnVoice, 201) | contract.fails(_503="All places for voices are in use.")
+    there = contract.answers(OwnVoice) | contract.fails(_404="There is no such voice, or it is gone.")
+    gone = contract.answers(Deleted) | contract.fails(_404="There is no such voice, or it is gone.")
+
+    @routes.post("", status_code=201, responses=made, openapi_extra=contract.takes(multipart_form_data=FORM))
     async def create(request: Request) -> dict[str, Any]:
         async with read_form(request) as form:
             _check_consent(form)
@@ -107,11 +154,11 @@ def router(cloning: Cloning) -> APIRouter:
             raise unfit(wrong, "audio_sample") from None
         return shown(await cloning.add(household(address_of(request)), name or "My voice", recording))
 
-    @routes.get("/{id}")
+    @routes.get("/{id}", responses=there)
     async def get(id: str) -> dict[str, Any]:
         return shown(cloning.find(id))
 
-    @routes.delete("/{id}")
+    @routes.delete("/{id}", responses=gone)
     async def delete(id: str) -> dict[str, Any]:
         await cloning.delete(id)
         return {"id": id, "object": "audio.voice", "deleted": True}

@@ -9,6 +9,7 @@ import msgspec
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
+from voxrtc.api import contract
 from voxrtc.api.errors import ApiError
 from voxrtc.api.limits import LimitedRoute
 from voxrtc.api.loading import as_json
@@ -17,7 +18,7 @@ from voxrtc.crowd.crowd import Crowd, NoModel, State
 OFF = "This server has no virtual listeners. Start your own, or this one with --crowd 64."
 
 
-class Wish(BaseModel):
+class CrowdWish(BaseModel):
     """How many virtual listeners there are to be, and WebRTC peers among them."""
 
     listeners: Annotated[int, Field(ge=0, strict=True)]
@@ -46,14 +47,16 @@ def router(crowd: Crowd) -> APIRouter:
         if not crowd.most:
             raise ApiError(403, "crowd_off", OFF)
 
+    looks = contract.answers(State)
+    resized = looks | contract.fails(_403="Virtual listeners are off here.", _404="There is no such model.")
     changes = [Depends(as_json), Depends(allowed)]
 
-    @routes.get("/crowd")
+    @routes.get("/crowd", responses=looks)
     async def look() -> dict[str, Any]:
         return dict(msgspec.to_builtins(crowd.look()))
 
-    @routes.post("/crowd", dependencies=changes)
-    async def resize(wish: Wish) -> dict[str, Any]:
+    @routes.post("/crowd", dependencies=changes, responses=resized)
+    async def resize(wish: CrowdWish) -> dict[str, Any]:
         for field, wanted, most in (("listeners", wish.listeners, crowd.most), ("peers", wish.peers, crowd.most_peers)):
             if wanted > most:
                 raise ApiError(400, "invalid_request", f"`{field}`: At most {most} here.", field)
@@ -63,7 +66,7 @@ def router(crowd: Crowd) -> APIRouter:
             raise ApiError(404, "model_not_found", str(none), "model") from none
         return dict(msgspec.to_builtins(crowd.look()))
 
-    @routes.post("/policy", dependencies=changes)
+    @routes.post("/policy", dependencies=changes, responses=looks)
     async def switch(wish: PolicyWish) -> dict[str, Any]:
         crowd.plan_by(wish.policy)
         return dict(msgspec.to_builtins(crowd.look()))

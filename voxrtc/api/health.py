@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal, TypedDict
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from voxrtc.api import contract
 from voxrtc.api.drain import MESSAGE, Drain
 from voxrtc.api.errors import RETRY_AFTER
 from voxrtc.chat.media_client import CallRefused, MediaClient
@@ -16,15 +18,30 @@ from voxrtc.engine.fleet import Fleet
 MEDIA_WITHIN = 2.0  # seconds that the media process may take to answer
 
 
+class Alive(TypedDict):
+    status: Literal["ok"]
+
+
+class Ready(TypedDict):
+    status: Literal["ready"]
+    models: list[str]
+
+
+class NotReady(TypedDict):
+    status: Literal["not ready"]
+    models: list[str]
+    message: str
+
+
 def router(engines: Fleet, media: MediaClient, drain: Drain) -> APIRouter:
     """The routes over the engines and the media process, until the server drains."""
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/healthz")
+    @routes.get("/healthz", responses=contract.answers(Alive))
     async def alive() -> dict[str, str]:
         return {"status": "ok"}
 
-    @routes.get("/readyz")
+    @routes.get("/readyz", responses=contract.answers(Ready) | contract.answers(NotReady, 503))
     async def ready() -> JSONResponse:
         models, why = ([], MESSAGE) if drain.begun else await _models(engines)
         if not why:

@@ -8,12 +8,13 @@ import io
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 
+from voxrtc.api import contract
 from voxrtc.messages.engine import Stats
 from voxrtc.messages.media import MediaStats
 
@@ -37,6 +38,10 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True):
     streams: int
     underruns: int
     listeners: int  # of all models
+
+
+class Minutes(TypedDict):
+    minutes: list[Minute]
 
 
 class History:
@@ -84,7 +89,9 @@ def router(history: History) -> APIRouter:
     """The route over the history."""
     routes = APIRouter()
 
-    @routes.get("/v1/voxrtc/history", response_model=None)
+    told = contract.sends({"application/json": contract.shape(Minutes), "text/csv": contract.TEXT})
+
+    @routes.get("/v1/voxrtc/history", response_model=None, responses=told)
     async def minutes(format: Literal["json", "csv"] = "json") -> Response:
         rows: list[dict[str, Any]] = msgspec.to_builtins(history.minutes)
         if format == "json":

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 from fastapi import APIRouter, Response
 
+from voxrtc.api import contract
+from voxrtc.messages.media import IceServer
 from voxrtc.rtc import turn
 from voxrtc.rtc.turn import Relays
+
+
+class Ice(TypedDict):
+    """`keep` are seconds until the page asks again; `gather`: it gives all its addresses with the offer; `message` says why
+    there are no servers."""
+
+    iceServers: list[IceServer]
+    keep: float
+    gather: bool
+    message: str
 
 
 def router(relays: Relays, gather: bool) -> APIRouter:
     """The route. `gather`: this server goes through a relay itself, so that it must know a browser's addresses beforehand."""
     routes = APIRouter(tags=["realtime"])
 
-    @routes.get("/v1/voxrtc/ice")
+    @routes.get("/v1/voxrtc/ice", responses=contract.answers(Ice))
     async def ice(response: Response) -> dict[str, Any]:
         response.headers["Cache-Control"] = "no-store"
         servers = msgspec.to_builtins(await relays.servers())

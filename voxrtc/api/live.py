@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from voxrtc.api import contract
 from voxrtc.api.errors import ApiError
 from voxrtc.api.feed import Feed, Full, Viewer
 
@@ -21,7 +22,9 @@ def router(feed: Feed) -> APIRouter:
     """The route over the feed."""
     routes = APIRouter()
 
-    @routes.get("/v1/voxrtc/live", response_class=StreamingResponse)
+    told = contract.sends({"text/event-stream": contract.EVENTS}) | contract.fails(_503="Many are looking already.")
+
+    @routes.get("/v1/voxrtc/live", response_class=StreamingResponse, responses=told)
     async def live() -> StreamingResponse:
         places = contextlib.ExitStack()
         try:

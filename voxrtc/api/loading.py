@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import msgspec
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 
+from voxrtc.api import contract
 from voxrtc.api.errors import ApiError
-from voxrtc.cards import Card
+from voxrtc.cards import Card, Needs
 from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet, InUse, NotLoading, OneEngine
 from voxrtc.engine.keeper import Keeper
 from voxrtc.engine.room import NoRoom
+from voxrtc.fit import Fit
+from voxrtc.messages.engine import ModelInfo
 
 MOST_REPLICAS = 256
+
+
+class Origin(TypedDict):
+    repo: str
+    licence: str
+    link: str
+    gated: bool
+
+
+class OnShelf(ModelInfo, frozen=True, kw_only=True):
+    """What `Shelf.show` tells of a model: its card, how it fits this machine (GB in `holds`, bytes in `download`), and how far
+    it is."""
+
+    default: bool
+    suggested: bool
+    here: bool
+    sources: list[Origin]
+    needs: Needs
+    download: int
+    holds: float
+    fit: Fit
+    state: Literal["loading", "ready", "failed", "unloaded"]
+    stage: str
+    done: int
+    total: int
+    rate: float
+    message: str
+
+
+class Place(TypedDict):
+    words: str
+    gpu: bool
+    room: float
+    shared: bool
+
+
+class Shown(TypedDict):
+    """All models, and the machine that they are to run on, with GB of room."""
+
+    models: list[OnShelf]
+    machine: Place
 
 
 class Shelf:
@@ -65,11 +109,23 @@ def router(shelf: Shelf) -> APIRouter:
     """The routes over a shelf."""
     routes = APIRouter(prefix="/v1/voxrtc/models", tags=["models"])
 
-    @routes.get("")
+    changes, empty = [Depends(as_json)], contract.takes(application_json={"type": "object"})
+    missing = contract.fails(_404="No such model has a card here.")
+
+    def told(status: int, why: str) -> contract.Responses:
+        return contract.answers(OnShelf, status) | missing | contract.fails(_409=why)
+
+    @routes.get("", responses=contract.answers(Shown))
     async def list_models() -> dict[str, Any]:
         return await shelf.shown()
 
-    @routes.post("/{name}/load", status_code=202, dependencies=[Depends(as_json)])
+    @routes.post(
+        "/{name}/load",
+        status_code=202,
+        dependencies=changes,
+        responses=told(202, "There is no room for it."),
+        openapi_extra=empty,
+    )
     async def load(name: str) -> dict[str, Any]:
         card = shelf.find(name)
         try:
@@ -78,7 +134,7 @@ def router(shelf: Shelf) -> APIRouter:
             raise ApiError(409, "no_room", str(short), "name") from short
         return shelf.show(card)
 
-    @routes.post("/{name}/cancel", dependencies=[Depends(as_json)])
+    @routes.post("/{name}/cancel", dependencies=changes, responses=told(200, "It is not being loaded."), openapi_extra=empty)
     async def cancel(name: str) -> dict[str, Any]:
         card = shelf.find(name)
         _refuse_in_public(shelf)
@@ -88,7 +144,7 @@ def router(shelf: Shelf) -> APIRouter:
             raise ApiError(409, "not_loading", str(over), "name") from over
         return shelf.show(card)
 
-    @routes.post("/{name}/unload", dependencies=[Depends(as_json)])
+    @routes.post("/{name}/unload", dependencies=changes, responses=told(200, "Somebody is using it."), openapi_extra=empty)
     async def unload(name: str) -> dict[str, Any]:
         card = shelf.find(name)
         _refuse_in_public(shelf)
@@ -98,8 +154,8 @@ def router(shelf: Shelf) -> APIRouter:
             raise ApiError(409, "model_in_use", str(used), "name") from used
         return shelf.show(card)
 
-    @routes.post("/{name}/replicas", status_code=202, dependencies=[Depends(as_json)])
-    async def resize(name: str, wish: Wish) -> dict[str, Any]:
+    @routes.post("/{name}/replicas", status_code=202, dependencies=changes, responses=told(202, "It is not ready, or is one."))
+    async def resize(name: str, wish: ReplicasWish) -> dict[str, Any]:
         card = shelf.find(name)
         _refuse_in_public(shelf)
         try:
@@ -113,7 +169,7 @@ def router(shelf: Shelf) -> APIRouter:
     return routes
 
 
-class Wish(BaseModel):
+class ReplicasWish(BaseModel):
     """How many replicas of a model there are to be."""
 
     count: int = Field(ge=1, le=MOST_REPLICAS)

@@ -14,13 +14,14 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from voxrtc.api import stats
+from voxrtc.api import contract, stats
 from voxrtc.api.sums import Sums, buckets, flat
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Progress, Stats, StreamStats
 from voxrtc.messages.media import MediaStats, Network, Spoke
+from voxrtc.stalls import Stood
 
 WITHIN = 3.0  # seconds for all processes to answer
 STATES = ("unloaded", "loading", "ready", "failed")
@@ -50,7 +51,8 @@ OUTCOMES = ("finished", "cancelled", "failed", "gave_way")
 
 @dataclass(frozen=True)
 class Sources:
-    """Who is asked. `states` and `held` (GB) are by model, `restarts` by process; `waiting` are callers that stand in line."""
+    """Who is asked. `states` and `held` (GB) are by model, `restarts` by process; `waiting` are callers that stand in line;
+    `stood` is of this process' event loop."""
 
     engines: Fleet
     media: MediaClient
@@ -59,6 +61,7 @@ class Sources:
     held: Callable[[], Mapping[str, float]] = dict
     restarts: Callable[[], Mapping[str, int]] = dict
     waiting: Callable[[], int] = lambda: 0
+    stood: Callable[[], Stood] = Stood
 
 
 def router(sources: Sources) -> APIRouter:
@@ -66,7 +69,7 @@ def router(sources: Sources) -> APIRouter:
     routes = APIRouter(tags=["health"])
     sums = Sums()
 
-    @routes.get("/metrics", response_class=Response)
+    @routes.get("/metrics", response_class=Response, responses=contract.sends({"text/plain": contract.TEXT}))
     async def metrics() -> Response:
         try:
             counted, media = await asyncio.wait_for(stats.count(sources.engines, sources.media), WITHIN)
@@ -75,9 +78,10 @@ def router(sources: Sources) -> APIRouter:
         for model, engine in counted.items():
             sums.note(f"engine {model}", _engine_counts(engine))
         if media:
-            sums.note("media", {"calls": media.calls})
+            sums.note("media", {"calls": media.calls, "stalls": media.stood.times, "stalled": media.stood.seconds})
             for model, spoke in media.models.items():
                 sums.note(f"calls {model}", _call_counts(spoke))
+        sums.note("web", {"stalls": (stood := sources.stood()).times, "stalled": stood.seconds})
         registry = CollectorRegistry()
         registry.register(_Scrape([*_sums(sums), *_engines(counted), *_media(media), *_house(sources)]))
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
@@ -124,6 +128,8 @@ def _sums(sums: Sums) -> Iterator[Metric]:
     times = {name: HistogramMetricFamily(metric, about, labels=["model"]) for name, (metric, about) in TIMES.items()}
     streams = CounterMetricFamily("voxrtc_streams", "Streams that are over.", labels=["model", "outcome"])
     calls = CounterMetricFamily("voxrtc_calls", "Lines of calls that were set up.")
+    stalls = CounterMetricFamily("voxrtc_loop_stalls", "Times that an event loop stood for 0.1 s or more.", labels=["process"])
+    stalled = CounterMetricFamily("voxrtc_loop_stalled_seconds", "How long it did.", labels=["process"])
     for who, counted in sums:
         model = who.partition(" ")[2]
         for name in counters.keys() & counted.keys():
@@ -136,7 +142,10 @@ def _sums(sums: Sums) -> Iterator[Metric]:
             streams.add_metric([model, outcome], counted[outcome])
         if "calls" in counted:
             calls.add_metric([], counted["calls"])
-    yield from [*counters.values(), *times.values(), streams, calls]
+        if "stalls" in counted:
+            stalls.add_metric([who], counted["stalls"])
+            stalled.add_metric([who], counted["stalled"])
+    yield from [*counters.values(), *times.values(), streams, calls, stalls, stalled]
 
 
 def _engines(counted: Mapping[str, Stats]) -> Iterator[Metric]:

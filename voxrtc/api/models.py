@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import msgspec
 from fastapi import APIRouter
 
+from voxrtc.api import contract
 from voxrtc.api.errors import ApiError
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import ModelInfo
+
+
+class Model(TypedDict):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    voxrtc: ModelInfo
+
+
+class Models(TypedDict):
+    object: Literal["list"]
+    data: list[Model]
 
 
 def router(engines: Fleet) -> APIRouter:
@@ -22,11 +36,13 @@ def router(engines: Fleet) -> APIRouter:
         ours = msgspec.to_builtins(model)
         return {"id": model.name, "object": "model", "created": created, "owned_by": "voxrtc", "voxrtc": ours}
 
-    @routes.get("")
+    @routes.get("", responses=contract.answers(Models))
     async def list_models() -> dict[str, Any]:
         return {"object": "list", "data": [card(model) for model in await engines.models()]}
 
-    @routes.get("/{name:path}")
+    missing = contract.fails(_404="There is no such model.")
+
+    @routes.get("/{name:path}", responses=contract.answers(Model) | missing)
     async def get_model(name: str) -> dict[str, Any]:
         models = await engines.models()
         for model in models:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from voxrtc.api import contract
 from voxrtc.api.address import address_of
 from voxrtc.api.live import HEADERS
 from voxrtc.api.waiting import CALLED, Ticket, WaitingRoom
@@ -25,7 +26,9 @@ def router(room: WaitingRoom) -> APIRouter:
     """
     routes = APIRouter(tags=["realtime"])
 
-    @routes.get("/v1/voxrtc/queue")
+    told = contract.sends({"text/event-stream": contract.EVENTS}) | contract.fails(_429="You wait already.", _503="Many wait.")
+
+    @routes.get("/v1/voxrtc/queue", response_class=StreamingResponse, responses=told)
     async def queue(request: Request) -> StreamingResponse:
         moved = asyncio.Event()
         return _Line(room, room.join(address_of(request), moved.set), moved)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
 from voxrtc import logs
+from voxrtc.api import contract
 from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
 from voxrtc.api.hosting import Hosting
@@ -18,6 +19,9 @@ from voxrtc.chat.media_client import MediaClient
 from voxrtc.messages.media import Offer, Resume
 
 MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
+
+
+SDP: contract.Schema = {"type": "string", "pattern": r"\S"}
 
 
 class Call(msgspec.Struct):
@@ -33,7 +37,16 @@ def router(media: MediaClient, hosting: Hosting) -> APIRouter:
     host, relays = hosting.host, hosting.ours
     routes = APIRouter(prefix="/v1/realtime/calls", tags=["realtime"], route_class=LimitedRoute)
 
-    @routes.post("", status_code=201)
+    begun = contract.sends(
+        {"application/sdp": contract.TEXT},
+        201,
+        "The SDP answer.",
+        Location="Where the call is hung up.",
+        VoxRTC_Session="For a client that can come back: the token to show.",
+    ) | contract.fails(_404="The session to resume is over.", _503="All places are taken, or no model is ready.")
+    missing = contract.fails(_404="There is no such call.")
+
+    @routes.post("", status_code=201, response_class=Response, responses=begun, openapi_extra=_bodies())
     async def start(request: Request, model: str = "", ticket: str = "") -> Response:
         call = await _read(request)
         if len(call.sdp.encode()) > MAX_SDP:
@@ -55,17 +68,23 @@ def router(media: MediaClient, hosting: Hosting) -> APIRouter:
         headers = {"Location": where} | ({"VoxRTC-Session": answer.token} if answer.token else {})
         return Response(answer.sdp, 201, headers, media_type="application/sdp")
 
-    @routes.delete("/{call}", status_code=204)
+    @routes.delete("/{call}", status_code=204, responses=missing)
     async def delete(call: str) -> Response:
         await _hang_up(media, call)
         return Response(status_code=204)
 
-    @routes.post("/{call}/hangup")
+    @routes.post("/{call}/hangup", response_class=Response, responses=missing)
     async def hang_up(call: str) -> Response:
         await _hang_up(media, call)
         return Response()
 
     return routes
+
+
+def _bodies() -> dict[str, Any]:
+    """A `Call`, in its three forms."""
+    parts = contract.form("sdp", sdp=SDP, session={"type": "object"}, resume=contract.shape(Resume))
+    return contract.takes(application_sdp=SDP, application_json=parts, multipart_form_data=parts)
 
 
 async def _hang_up(media: MediaClient, call: str) -> None:

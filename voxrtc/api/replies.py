@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, TypedDict
 
 from fastapi import APIRouter
 
+from voxrtc.api import contract
 from voxrtc.messages.engine import Progress
 from voxrtc.settings import Settings
 
@@ -13,11 +15,19 @@ ENDPOINT = "any OpenAI-compatible endpoint with --chat-url."
 BETTER, SOME = f"For better ones give {ENDPOINT}", f"For answers give {ENDPOINT}"
 
 
+class Who(TypedDict):
+    """`words` say who answers, or why nobody does and what to do."""
+
+    model: str
+    state: Literal["loading", "ready", "failed", "unloaded", "none"]
+    words: str
+
+
 def router(settings: Settings, progress: Callable[[], Progress]) -> APIRouter:
     """The route; `progress` is how far the chat model on this machine is, where it is that which answers."""
     routes = APIRouter(prefix="/v1/voxrtc/replies", tags=["models"])
 
-    @routes.get("")
+    @routes.get("", responses=contract.answers(Who))
     async def who() -> dict[str, str]:
         if settings.embedded:
             now = progress()

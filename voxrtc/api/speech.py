@@ -11,19 +11,20 @@ import uuid
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from voxrtc import logs
-from voxrtc.api import errors
+from voxrtc.api import contract, errors
 from voxrtc.api.asked import InputAudio, conversation, heard, read_input
 from voxrtc.api.encoders import ENCODERS, Encoder
 from voxrtc.api.forms import RecordingRoute
+from voxrtc.api.limits import UNREAD_FOR
 from voxrtc.api.recording import read_recording
 from voxrtc.api.way import Way
 from voxrtc.chat.choice import is_recorded
@@ -41,6 +42,12 @@ log = logging.getLogger(__name__)
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="speech-encoder")
 
 
+# What the schema cannot read off the types
+_SOMETHING_TO_SAY: dict[str, Any] = {"required": ["input"], "properties": {"input": {"pattern": r"\S"}}}
+_VOICE = {"type": "string", "maxLength": 200}
+_OWN = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"], "additionalProperties": False}
+
+
 class SpeechRequest(BaseModel):
     """OpenAI's fields. No model named: the default one. `instructions` say how to speak; models that take none ignore them.
 
@@ -51,12 +58,14 @@ class SpeechRequest(BaseModel):
     alone or ahead of a text; `instructions` say how to answer.
     """
 
+    model_config = ConfigDict(json_schema_extra={"anyOf": [_SOMETHING_TO_SAY, {"required": ["input_audio"]}]})
+
     model: str = Field("", max_length=200)
     input_audio: InputAudio | None = None
     input: str = Field("", max_length=MAX_INPUT, validate_default=True)
-    voice: str = Field("default", max_length=200)
+    voice: Annotated[str, WithJsonSchema({"anyOf": [_VOICE, _OWN], "default": "default"})] = Field("default", max_length=200)
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
-    speed: float = 1.0
+    speed: float = Field(1.0, json_schema_extra={"const": 1.0})
     instructions: str = ""
     stream_format: Literal["audio", "sse"] = "audio"
     ref_audio: str | None = None
@@ -87,7 +96,11 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
     """The route over the engines. `recorded` is a voice of somebody's own, by its id; it raises `ApiError`."""
     routes = APIRouter(tags=["speech"], route_class=RecordingRoute)
 
-    @routes.post("/v1/audio/speech", response_class=StreamingResponse)
+    kinds = {kind.media_type: contract.BINARY for kind in ENCODERS.values()} | {"text/event-stream": contract.EVENTS}
+    sounds = contract.sends(kinds, about="The sound, as it is made.", X_Request_Id="The stream's name, as in the log.")
+    told = sounds | contract.fails(_404="There is no such model or voice.", _503="No place, or the model is not ready.")
+
+    @routes.post("/v1/audio/speech", response_class=StreamingResponse, responses=told)
     async def speak(request: SpeechRequest, http: Request) -> Speech:
         way, reference = Way(time.monotonic(), http.headers), None
         if request.ref_audio is not None:
@@ -202,7 +215,8 @@ class Speech(StreamingResponse):
 
     Before the first part a failure is a proper status. After it the answer is left unfinished, so that the server
     closes the connection in the middle of the body and no client takes a fragment for the whole. A client that leaves
-    ends the stream, also while it still waits for its first part.
+    ends the stream, also while it still waits for its first part; so does one that reads nothing for `UNREAD_FOR`, since
+    a stream that rests keeps its place in the engine.
     """
 
     def __init__(self, stream: str, parts: AsyncGenerator[bytes], media_type: str) -> None:
@@ -228,17 +242,25 @@ class Speech(StreamingResponse):
             await errors.response(errors.from_stream(failure))(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": part, "more_body": True})
         try:
+            await _patiently(send, part)
             async for part in self._parts:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+                await _patiently(send, part)
         except StreamFailed as failure:
             log.warning("cut short by %s: %s", failure.code, failure)
-            return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            log.warning("cut short: its listener has read nothing for %.0f s", UNREAD_FOR)
+        else:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _cancel_when_left(receive: Receive, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
+
+
+async def _patiently(send: Send, part: bytes) -> None:
+    """Raises `TimeoutError`."""
+    async with asyncio.timeout(UNREAD_FOR):
+        await send({"type": "http.response.body", "body": part, "more_body": True})

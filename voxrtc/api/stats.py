@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import time
 import zlib
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 from fastapi import APIRouter
 
+from voxrtc.api import contract
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Stats
 from voxrtc.messages.media import MediaStats
 
+# For `metrics`; nobody draws them
+HISTOGRAMS = {"Stats": ("first_sounds", "step_times"), "Spoke": ("first_sounds", "answers")}
+
+
+class Counted(TypedDict):
+    """Of engines by model, and of the media process."""
+
+    engines: dict[str, Stats]
+    media: MediaStats
+
 
 def router(engines: Fleet, media: MediaClient) -> APIRouter:
     """The route over engines and media process."""
     routes = APIRouter()
 
-    @routes.get("/v1/voxrtc/stats")
+    told = contract.answers(Counted, without=HISTOGRAMS) | contract.fails(_503="No engine, or no media process.")
+
+    @routes.get("/v1/voxrtc/stats", responses=told)
     async def stats() -> dict[str, Any]:
         return {"engines": _shown(await engines.stats()), "media": _heard(await media.stats())}
 
@@ -51,14 +64,16 @@ async def count(engines: Fleet, media: MediaClient) -> tuple[dict[str, Stats], M
 def _heard(media: MediaStats) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(media)
     for spoke in shown["models"].values():
-        del spoke["first_sounds"], spoke["answers"]  # for `metrics`; nobody draws them
+        for name in HISTOGRAMS["Spoke"]:
+            del spoke[name]
     return shown | {"playing": [mark(stream) for stream in media.playing]}
 
 
 def _shown(engines: dict[str, Stats]) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(engines)
     for counted in shown.values():
-        del counted["first_sounds"], counted["step_times"]
+        for name in HISTOGRAMS["Stats"]:
+            del counted[name]
         for stream in counted["streams"]:
             stream["stream"] = mark(stream["stream"])
     return shown

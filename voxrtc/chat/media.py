@@ -29,6 +29,7 @@ from voxrtc.rtc import ice
 from voxrtc.rtc.garbage import settle
 from voxrtc.rtc.peer import warm_up
 from voxrtc.settings import Settings
+from voxrtc.stalls import Stalls
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +69,18 @@ async def run(
         chat = ChatEndpoint(settings.chat_url, settings.chat_model, settings.chat_key.get_secret_value())
     elif chat_address:
         chat = EmbeddedReplier(CompletionClient(chat_address))
-    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings)
+    stalls = Stalls()
+    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings, lambda: stalls.stood)
     await warm_up(ice.configuration(""))
     settle()
+    watching = asyncio.ensure_future(stalls.watch())
     serving = asyncio.ensure_future(serve(server, address))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
     log.info("ready on %s", address)
     with contextlib.suppress(asyncio.CancelledError):
         await serving
+    watching.cancel()
     await server.close()
     await engines.close()
     await hearing.close()

@@ -34,7 +34,6 @@ from voxrtc.messages.media import (
     Closed,
     Dig,
     Drain,
-    Drained,
     DropVoice,
     GetMediaStats,
     GetVoices,
@@ -66,11 +65,11 @@ from voxrtc.rtc.peer import Peer
 from voxrtc.rtc.sound import Samples
 from voxrtc.rtc.tunnel import BadPacket, Tunnel
 from voxrtc.settings import Settings
+from voxrtc.stalls import Stood
 
 BACKGROUND = 0.25  # of all places, those for calls that nobody listens to
 KINDS = {"Offer": "over WebRTC", "Dig": "through a tunnel", "Open": "over a WebSocket"}
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
-
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +78,14 @@ class MediaServer:
     """All calls of this process, and the engines and the transcriber behind them, and who answers at a time, if anybody."""
 
     def __init__(
-        self, engines: Fleet, transcriber: Transcriber, replier: Callable[[], Replier | None], settings: Settings
+        self,
+        engines: Fleet,
+        transcriber: Transcriber,
+        replier: Callable[[], Replier | None],
+        settings: Settings,
+        stood: Callable[[], Stood] = Stood,
     ) -> None:
-        self._engines, self._transcriber, self._replier = engines, transcriber, replier
+        self._engines, self._transcriber, self._replier, self._stood = engines, transcriber, replier, stood
         self._instructions = settings.instructions
         self._limit = settings.max_peers
         self._stun = settings.stun
@@ -119,7 +123,7 @@ class MediaServer:
                 return HungUp(call=request.call, known=talk is not None)
             case Drain():
                 await drain(self._all, request.seconds)
-                return Drained(call=request.call)
+                return Noted(call=request.call)
             case GetMediaStats():
                 return self._stats(request.call)
             case KeepVoice():
@@ -155,6 +159,7 @@ class MediaServer:
             networks=[talk.session.network for talk in connected if talk.session.network],
             talking=sorted({talk.session.model for talk in self._all if not talk.session.background}),
             kept=sum(isinstance(talk, Talk) and talk.kept for talk in self._all),
+            stood=self._stood(),
         )
 
     def _drop_voice(self, voice: str) -> None:

@@ -8,6 +8,7 @@ whatever else is in the batch.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -22,6 +23,8 @@ from voxrtc.engine.attention import Integers, Layout
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.speechlm.layers.attention import Attention
 
+log = logging.getLogger(__name__)
+
 Floats: TypeAlias = NDArray[np.float32]
 _MATH = {"reassoc", "contract", "arcp", "nsz"}  # sums in any order; but numbers may be none, by which a broken stream is known
 
@@ -31,11 +34,26 @@ def _compiled(**options: Any) -> Callable[[Callable[..., None]], Callable[..., N
 
     def compile(function: Callable[..., None]) -> Callable[..., None]:
         try:
-            return njit(nogil=True, cache=True, **options)(function)
+            return _Kept(njit(nogil=True, cache=True, **options)(function))
         except RuntimeError:  # there is no place
             return njit(nogil=True, **options)(function)
 
     return compile
+
+
+class _Kept:
+    """A compiled function. Its first call compiles it and then keeps it on the disk, which may be full. That is no reason not
+    to compute: by then it is compiled."""
+
+    def __init__(self, compiled: Callable[..., None]) -> None:
+        self._compiled = compiled
+
+    def __call__(self, *inputs: Any) -> None:
+        try:
+            self._compiled(*inputs)
+        except OSError as wrong:
+            log.warning("what was compiled is not kept for the next start: %s", wrong)
+            self._compiled(*inputs)
 
 
 class CpuAttention:

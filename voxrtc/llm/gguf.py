@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import shutil
@@ -56,17 +57,31 @@ def cached(file: Path) -> Path:
     if folder.exists() and not _is_whole(folder):
         shutil.rmtree(folder)
     if not folder.exists():
-        caches.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=caches))  # in use by nobody until it has its name
         try:
-            convert(file, made)
-            made.rename(folder)
-        except OSError:
+            _make(file, folder)
+        except (OSError, SafetensorError) as wrong:
             if not folder.exists():  # by another process, meanwhile
-                raise
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+                raise WeightsError(_no_place(file, caches, wrong)) from wrong
     return folder
+
+
+def _make(file: Path, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))  # in use by nobody until it has its name
+    try:
+        convert(file, made)
+        made.rename(folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _no_place(file: Path, caches: Path, wrong: Exception) -> str:
+    """`convert` failed to write."""
+    needed = sum(2 * math.prod(tensor.shape.tolist()) for tensor in _open(file).tensors)
+    return (
+        f"{file.name} is unpacked once, into {caches}, which takes {needed / 1e9:.2f} GB. That cannot be written ({wrong}). "
+        "Free some space, or set XDG_CACHE_HOME to another folder."
+    )
 
 
 def convert(file: Path, folder: Path) -> None:

@@ -1,0 +1,111 @@
+"""What `/openapi.json` promises, by schemathesis: to every route requests that it allows and such that it does not. Each answer
+has a status, a media type and a shape that are told, what is wrong is refused, and nothing fails that was not foreseen."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import soundfile
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as some
+
+from tests.api.test_api_loading import Stock
+from tests.api.test_cloning import speech
+from tests.fake_media import EchoMedia
+from tests.serving import serving
+from voxrtc.api import history, replies
+from voxrtc.api.app import build_app
+from voxrtc.crowd.crowd import Crowd
+from voxrtc.messages.engine import Progress
+from voxrtc.settings import Settings
+
+schemathesis = pytest.importorskip("schemathesis")
+from schemathesis.specs.openapi import checks  # noqa: E402
+
+ENDLESS = ("/v1/voxrtc/live", "/v1/voxrtc/queue")  # server-sent events
+# What only who has a call, a voice or a load under way is granted
+BY_CHANCE = {f"{method} /v1/audio/voices/{{id}}" for method in ("GET", "DELETE")}
+BY_CHANCE |= {"DELETE /v1/realtime/calls/{call}", "POST /v1/realtime/calls/{call}/hangup"}
+BY_CHANCE |= {f"POST /v1/voxrtc/models/{{name}}/{what}" for what in ("cancel", "unload", "replicas")}
+HELD = [
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+WORDS = io.BytesIO()
+soundfile.write(WORDS, speech(), 24_000, format="WAV")
+REAL = {"audio_sample": WORDS.getvalue(), "file": WORDS.getvalue(), "model": "tone", "input": "one two", "voice": "default"}
+REAL |= {"listeners": 1, "peers": 0, "count": 1}
+EASY = settings(
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+    deadline=None,
+    derandomize=True,
+    database=None,
+)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with all routes but those of a public host."""
+    stock = Stock(tmp_path_factory.mktemp("models"))
+    crowd = Crowd(stock.engines, most=2)
+    app = build_app(stock.engines, EchoMedia(), stock.keeper, crowd=crowd)  # type: ignore[arg-type]
+    app.include_router(replies.router(Settings(), lambda: Progress(state="ready")))
+
+    async def nothing() -> Any:
+        return {}, None
+
+    app.include_router(history.router(history.History(nothing)))
+    with serving(app) as (host, port):
+        yield f"http://{host}:{port}"
+
+
+def promised(url: str) -> list[Any]:
+    """The routes, as schemathesis reads them."""
+    found = [each.ok() for each in schemathesis.openapi.from_url(f"{url}/openapi.json").get_all_operations()]
+    return [operation for operation in found if operation.path not in ENDLESS]
+
+
+def known(case: Any) -> Any:
+    """The same request, with names of what is there, and sounds that can be heard, in the place of those made up."""
+    if "name" in (case.path_parameters or {}):
+        case.path_parameters["name"] = "tone"
+    if isinstance(case.body, dict):
+        case.body = {name: REAL.get(name, value) for name, value in case.body.items()}
+    return case
+
+
+def hold(operation: Any, url: str, examples: int, seen: set[str]) -> None:
+    """One route to its promises."""
+    mode = schemathesis.GenerationMode
+    allowed, wrong = operation.as_strategy(mode.POSITIVE), operation.as_strategy(mode.NEGATIVE)
+
+    @settings(EASY, max_examples=examples)
+    @given(some.one_of(allowed.map(known), allowed, wrong.map(lambda case: (case, [*HELD, checks.negative_data_rejection]))))
+    def try_one(asked: Any) -> None:
+        case, held = asked if isinstance(asked, tuple) else (asked, HELD)
+        answer = case.call(base_url=url, timeout=20)
+        assert answer.status_code < 500 or answer.status_code == 503, (case.as_curl_command(), answer.content)
+        case.validate_response(answer, checks=held)
+        seen.add(f"{operation.label} {answer.status_code}")
+
+    try_one()
+
+
+@pytest.mark.parametrize("examples", [5, pytest.param(200, marks=pytest.mark.chaos)])
+def test_what_is_promised_is_held(examples: int, url: str) -> None:
+    seen: set[str] = set()
+    with httpx.Client(base_url=url) as http:
+        operations = promised(url)
+        for operation in operations:
+            http.post("/v1/voxrtc/models/tone/load", json={}).raise_for_status()
+            hold(operation, url, examples, seen)
+    done = {each[:-4] for each in seen if each[-3] == "2"}
+    assert done == {operation.label for operation in operations} - BY_CHANCE, "each was asked what it grants"
+    assert {f"POST /v1/{route} 400" for route in ("audio/speech", "audio/voices", "realtime/calls", "voxrtc/crowd")} <= seen
