@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from voxrtc.lifeline import die_with_parent
 from voxrtc.llm.client import CompletionClient
 from voxrtc.messages.media import MediaReply, MediaRequest
 from voxrtc.rtc import ice
+from voxrtc.rtc.garbage import settle
 from voxrtc.rtc.peer import warm_up
 from voxrtc.settings import Settings
 from voxrtc.stalls import Stalls
@@ -77,8 +77,7 @@ async def run(
     stalls = Stalls()
     server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings, lambda: stalls.stood, name)
     await warm_up(ice.configuration(""))
-    gc.collect()
-    gc.freeze()  # to look through all that was imported would take 40 ms now and then, in which no packet goes out
+    settle()
     watching = asyncio.ensure_future(stalls.watch())
     serving = asyncio.ensure_future(serve(server, address))
     for number in (signal.SIGTERM, signal.SIGINT):
