@@ -22,5 +22,6 @@ def anyio_backend() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests last: Playwright keeps an event loop running in this thread, beside which no other can run."""
-    items.sort(key=lambda item: "e2e" in item.path.parts)
+    """Browser tests last: Playwright keeps an event loop running in this thread, beside which no other can run. The slow ones
+    of the others first, so that in the end no worker has much left when the others have nothing."""
+    items.sort(key=lambda item: ("e2e" in item.path.parts, item.get_closest_marker("slow") is None))

@@ -6,7 +6,7 @@ operations on tensors of both devices, has no `numpy()`, and keeps a list of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 
 COPIES = ("aten::_to_copy", "aten::copy_", "aten::to")  # between devices, in the open
+PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device)
 HARMLESS = ("aten::_has_compatible_shallow_copy_type",)
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal", "aten::is_nonzero")
 
@@ -73,7 +73,8 @@ class Pretend(TorchDispatchMode):
 
 def run(func: Any, args: Any, kwargs: dict[str, Any], waits: list[str]) -> Any:
     """An operation on the tensors behind the masks; a result is masked if an argument was, or the device was asked for."""
-    tensors = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, Tensor)]
+    tensors: list[Tensor] = []
+    mapped(lambda x: tensors.append(x) or x, (args, kwargs))
     masked = [x for x in tensors if isinstance(x, Masked)]
     there, name = kwargs.get("device"), func._schema.name
     if masked:
@@ -89,15 +90,21 @@ def run(func: Any, args: Any, kwargs: dict[str, Any], waits: list[str]) -> Any:
     if there is not None:
         kwargs = {**kwargs, "device": "cpu"}
     behind = {id(x.held): x for x in masked}
-    args, kwargs = tree_map(lambda x: x.held if isinstance(x, Masked) else x, (args, kwargs))
+    args, kwargs = mapped(lambda x: x.held if isinstance(x, Masked) else x, (args, kwargs))
     result = func(*args, **kwargs)
+    return mapped(lambda x: behind[id(x)] if id(x) in behind else Masked(x), result) if mask else result
 
-    def wrap(x: Any) -> Any:
-        if not isinstance(x, Tensor) or not mask:
-            return x
-        return behind[id(x)] if id(x) in behind else Masked(x)
 
-    return tree_map(wrap, result)
+def mapped(change: Callable[[Tensor], Any], x: Any) -> Any:
+    """Arguments with their tensors changed. torch's own `tree_map` takes longer than what a tiny model computes, and asking
+    whether a number is a tensor does, too."""
+    if type(x) in PLAIN:
+        return x
+    if isinstance(x, tuple | list):
+        return type(x)([mapped(change, each) for each in x])
+    if isinstance(x, dict):
+        return {name: mapped(change, each) for name, each in x.items()}
+    return change(x) if isinstance(x, Tensor) else x
 
 
 @contextmanager

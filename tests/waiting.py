@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 Found = TypeVar("Found")
@@ -29,3 +30,14 @@ async def until(look: Callable[[], Found], within: float = PATIENCE, every: floa
         assert time.monotonic() < deadline, f"it did not come about in {within:.0f} s"
         await asyncio.sleep(every)
     return found
+
+
+async def answered(ask: Callable[[], Awaitable[Found]], *not_yet: type[Exception], within: float = PATIENCE) -> Found:
+    """What `ask` answers, once it answers something. Of these exceptions none is an answer."""
+    deadline = time.monotonic() + within
+    while True:
+        with contextlib.suppress(*not_yet):
+            if found := await ask():
+                return found
+        assert time.monotonic() < deadline, f"it did not come about in {within:.0f} s"
+        await asyncio.sleep(LOOK_EVERY)

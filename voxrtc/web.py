@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from fastapi import APIRouter, FastAPI
 
-from voxrtc import logs, machine
+from voxrtc import logs, machine, traces
 from voxrtc.api import history, login, replies, stats
 from voxrtc.api.access import Access
 from voxrtc.api.app import build_app
@@ -57,6 +57,7 @@ log = logging.getLogger(__name__)
 def main(settings: Settings) -> None:
     """Serve until interrupted, or asked to end. Ends the program with a sentence when it cannot begin."""
     logs.configure("web", settings, quiet=("httpx", "asyncio"))
+    traces.configure()
     try:
         models = _cards(settings)
         if settings.embedded:
@@ -69,8 +70,11 @@ def main(settings: Settings) -> None:
         sys.exit(str(wrong))
     # uvicorn raises a signal that ended it at once anew; as an exception it runs the way out past the children.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(settings, models, listener, relays, folder))
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_serve(settings, models, listener, relays, folder))
+    finally:
+        traces.close()
 
 
 def _cards(settings: Settings) -> dict[str, Card]:

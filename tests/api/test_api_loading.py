@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from tests.fake_engine import TONE_MODEL, ToneProcesses, ToneTransport
 from tests.fake_media import EchoMedia
+from tests.waiting import until
 from voxrtc.api import errors
 from voxrtc.api.app import build_app
 from voxrtc.api.loading import Shelf, router
@@ -119,8 +120,7 @@ async def test_an_engine_that_ends_without_a_last_word_is_forgotten(
 
 async def test_a_model_that_speaks_is_not_unloaded(http: httpx.AsyncClient, stock: Stock) -> None:
     speaking = asyncio.create_task(http.post("/v1/audio/speech", json={"input": "word " * 50, "response_format": "pcm"}))
-    while not stock.processes.transports["tone"].tasks:
-        await asyncio.sleep(0)
+    await until(lambda: stock.processes.transports["tone"].tasks, every=0)
     refused = await http.post(f"{PATH}/tone/unload", json={})
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "model_in_use")
     assert "a listener" in refused.json()["error"]["message"]

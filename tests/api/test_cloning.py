@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,6 +16,7 @@ from tests.api.test_recording import file
 from tests.api.test_recording import tone as sine
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
+from tests.waiting import until
 from voxrtc.api.app import build_app
 from voxrtc.api.voices import IDLE, OWN
 from voxrtc.chat.media_client import CallRefused
@@ -199,6 +199,5 @@ async def test_a_media_process_that_is_started_anew_is_told_all(http: httpx.Asyn
     media.refusal = None
     media.found()
     await http.delete(f"{VOICES}/{deleted['id']}")
-    while not media.voices:
-        await asyncio.sleep(0)
+    await until(lambda: media.voices, every=0)
     assert list(media.voices) == [voice["id"]] and isinstance(media.voices[voice["id"]], Reference)

@@ -41,7 +41,15 @@ def times(*seconds: float, bounds: tuple[float, ...] = WAITS) -> Histogram:
 @pytest.fixture
 def busy(tone: ToneTransport, monkeypatch: pytest.MonkeyPatch) -> ToneTransport:
     """The tone's engine, with something to tell. Its counters are `counts`."""
-    tone.counts = {"steps": 100, "frames": 900, "finished": 7, "first_sounds": times(0.07, 0.12, 20.0)}  # type: ignore[attr-defined]
+    tone.counts = {
+        "steps": 100,
+        "recorded": 93,
+        "codec_passes": 40,
+        "codec_recorded": 30,
+        "frames": 900,
+        "finished": 7,
+        "first_sounds": times(0.07, 0.12, 20.0),
+    }  # type: ignore[attr-defined]
     streams = [
         StreamStats(stream=SECRET, state="playing", frames=9, slack=slack, background=slack is None)
         for slack in (0.2, 1.5, 3.0, None)
@@ -60,7 +68,7 @@ def busy(tone: ToneTransport, monkeypatch: pytest.MonkeyPatch) -> ToneTransport:
                         waiting=1,
                         kv_pages=64,
                         kv_pages_used=9,
-                        lately=StepStats(count=10, streams=2.5, ms=9.0),
+                        lately=StepStats(count=10, streams=2.5, ms=9.0, gap_ms=0.25),
                         step_times=times(0.003, 0.004, bounds=STEPS),
                         **tone.counts,  # type: ignore[attr-defined]
                     )
@@ -93,6 +101,7 @@ def talking(media: EchoMedia, monkeypatch: pytest.MonkeyPatch) -> EchoMedia:
             playing=[SECRET],
             networks=networks,
             stood=Stood(3, 1.5),
+            kept=1,
         )
 
     monkeypatch.setattr(media, "stats", stats)
@@ -136,6 +145,10 @@ async def test_what_engines_and_calls_count_is_scraped(scraped: httpx.AsyncClien
     seen = await scrape(scraped)
     expected = {
         ("voxrtc_steps_total", "tone"): 100,
+        ("voxrtc_steps_recorded_total", "tone"): 93,
+        ("voxrtc_codec_passes_total", "tone"): 40,
+        ("voxrtc_codec_passes_recorded_total", "tone"): 30,
+        ("voxrtc_step_gap_seconds", "tone"): 0.00025,
         ("voxrtc_streams_total", "tone", "finished"): 7,
         ("voxrtc_ttfa_seconds_bucket", "tone", "0.05"): 0,
         ("voxrtc_ttfa_seconds_bucket", "tone", "0.1"): 1,
@@ -154,6 +167,8 @@ async def test_what_engines_and_calls_count_is_scraped(scraped: httpx.AsyncClien
         ("voxrtc_turn_seconds_count", "tone"): 2,
         ("voxrtc_calls_total",): 5,
         ("voxrtc_peers",): 2,
+        ("voxrtc_sessions_kept",): 1,
+        ("voxrtc_caution_ratio", "tone"): 1,
         ("voxrtc_media_up",): 1,
         ("voxrtc_model_state", "tone", "ready"): 1,
         ("voxrtc_model_state", "tone", "failed"): 0,
@@ -166,6 +181,7 @@ async def test_what_engines_and_calls_count_is_scraped(scraped: httpx.AsyncClien
         ("voxrtc_model_memory_bytes", "tone"): 1.5e9,
     }
     assert {key: seen.get(key) for key in expected} == expected
+    assert seen["voxrtc_web_tasks",] >= 1
     assert seen["voxrtc_ttfa_seconds_sum", "tone"] == pytest.approx(20.19)
     assert seen["voxrtc_network_round_trip_seconds",] == pytest.approx(0.03)
     assert seen["voxrtc_network_loss_ratio",] == pytest.approx(0.05)

@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from tests.serving import serving
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from voxrtc.api import host as hosts
 from voxrtc.api import public
 from voxrtc.api.app import build_app
@@ -234,7 +234,7 @@ async def test_a_call_is_warned_told_and_hung_up(monkeypatch: pytest.MonkeyPatch
     transport = httpx.ASGITransport(ours.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
         assert (await client.post(PATH, **OFFER)).status_code == 201  # type: ignore[arg-type]
-        await asyncio.wait_for(over.wait(), 10)
+        await asyncio.wait_for(over.wait(), PATIENCE)
         assert (await client.post(PATH, **OFFER)).status_code == 201  # type: ignore[arg-type]
     warning, end = (json.loads(text) for _, text in ours.media.told[:2])
     assert (warning["type"], warning["seconds"]) == ("voxrtc.ending", 0.02)

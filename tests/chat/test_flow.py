@@ -12,6 +12,7 @@ from tests.chat.stage import Stage, until
 from tests.chat.test_listening import said
 from tests.fake_chat import Answers
 from tests.fake_engine import TONE_MODEL
+from tests.waiting import PATIENCE
 from voxrtc.chat.reply import Delta, ReplyCut, ReplyFailed, ToolCall, as_it_comes
 from voxrtc.messages.engine import Extend, Generate
 
@@ -156,4 +157,4 @@ async def test_what_the_engine_refuses_ends_the_reply() -> None:
         said(stage)
         done = await stage.event("response.done")
         assert done["response"]["status_details"]["error"]["code"] == "engine_error"
-        await asyncio.wait_for(closed.wait(), 10)
+        await asyncio.wait_for(closed.wait(), PATIENCE)

@@ -4,6 +4,8 @@ clock.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,8 @@ BOTH = pytest.mark.parametrize("settings", [SERVER_VAD, SEMANTIC], ids=["server_
 
 @pytest.fixture(scope="module")
 def models() -> Models:
-    return Models()
+    """Each look takes them 0.1 s of the sound, however busy the machine is."""
+    return Models(itertools.count(step=0.1).__next__)
 
 
 def hear(sound: Samples, models: Models, settings: TurnSettings = SEMANTIC, lead: float = 0.5) -> Listener:

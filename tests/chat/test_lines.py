@@ -33,7 +33,7 @@ from voxrtc.messages.media import (
     ServerPacket,
 )
 from voxrtc.rtc.opus import SILENCE
-from voxrtc.rtc.sound import FRAME, RATE
+from voxrtc.rtc.sound import FRAME, RATE, TICKS
 from voxrtc.rtc.tunnel import NUMBER, RENDERED, SOUND, UPWARDS
 
 pytestmark = pytest.mark.anyio
@@ -105,7 +105,7 @@ async def test_a_microphone_comes_through_a_tunnel() -> None:
     client = Client(media, "a")
     await client.dig(Resume())
     for number, packet in enumerate(packets(tone(0.4, RATE))):
-        client.send(UPWARDS.pack(SOUND, number * FRAME) + packet.payload)
+        client.send(UPWARDS.pack(SOUND, number * TICKS) + packet.payload)
     await asyncio.sleep(0)
     await client.do("voxrtc.ping")
     assert (await client.event("voxrtc.pong"))["packets"] == 20

@@ -15,15 +15,16 @@ import zmq.asyncio
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_hearing import Hearing
 from tests.program import process_of
-from tests.rtc.browser import PATIENCE, Browser
+from tests.rtc.browser import Browser
 from tests.rtc.sounds import lasts, peak_hertz
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.messages import decode, encode
 from voxrtc.messages.engine import EngineRequest, Generate
 from voxrtc.messages.media import (
     Answer,
+    Dig,
     GetMediaStats,
     HangUp,
     MediaReply,
@@ -91,6 +92,21 @@ async def test_places_are_limited_and_come_back() -> None:
         await ask(media, HangUp(call=f"{number}"))
         await browser.close()
         await late.close()
+
+
+async def test_a_line_that_cannot_be_made_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say, for want of files."""
+    media, browser = server(max_peers=1), Browser()
+    sdp = await browser.offer()
+    for kind, request in (("Peer", Offer(call="a", sdp=sdp)), ("Tunnel", Dig(call="b"))):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"voxrtc.chat.server.{kind}", lambda *_: 1 / 0)
+            refused = await ask(media, request)
+        assert isinstance(refused, Refused) and refused.status == 500
+    assert isinstance(await ask(media, Offer(call="c", sdp=sdp)), Answer)
+    await media.close()
+    assert not (media._talks or media._tell or media._tunnels)
+    await browser.close()
 
 
 async def test_whoever_began_a_call_can_tell_its_client_and_is_told_when_it_is_over() -> None:

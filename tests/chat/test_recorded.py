@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
-from tests.chat.stage import LONG, PATIENCE, Stage, until
+from tests.chat.stage import LONG, Stage, until
 from tests.chat.test_media import ask, server
 from tests.engine.test_imitations import Mimic, reference
 from tests.engine.toy import INFO
 from tests.fake_engine import TONE_MODEL, ToneTransport
 from tests.fake_hearing import Hearing
 from tests.rtc.browser import Browser
+from tests.waiting import PATIENCE
 from voxrtc.chat.server import MediaServer
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.loop import Engine

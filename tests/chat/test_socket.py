@@ -16,6 +16,7 @@ from tests.chat.test_media import ask, stats
 from tests.fake_chat import Answers
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_hearing import Hearing, loudness
+from tests.waiting import PATIENCE
 from voxrtc.chat.media import MediaServer, serve
 from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.chat.reply import Replier, Said
@@ -242,7 +243,7 @@ async def test_the_web_process_has_a_session_until_the_media_process_dies(tmp_pa
     media = MediaServer(tones(ToneTransport()), Hearing(), lambda: None, Settings())
     serving = asyncio.ensure_future(serve(media, address))
     client = MediaClient(address)
-    await asyncio.wait_for(client.ready(), 10)
+    await asyncio.wait_for(client.ready(), PATIENCE)
     told: list[str | None] = []
     await client.open("a", {"model": "tone"}, told.append)
     content = [{"type": "input_text", "text": "one two"}]

@@ -22,6 +22,7 @@ from voxrtc.chat.talk import Seat, Talk
 from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.messages.media import Resume
+from voxrtc.rtc.sound import FRAME
 from voxrtc.rtc.track import PlayoutTrack
 
 pytestmark = pytest.mark.anyio
@@ -127,7 +128,7 @@ async def test_a_new_line_takes_over_amid_a_sentence(house: House) -> None:
     sent = track.clock.sent if track.clock else 0
     second = await house.wire(first.resume(house.talk))
     assert second.events[0]["took"] == "asked"
-    assert track.clock and sent - track.clock.sent >= 79 * 960
+    assert track.clock and sent - track.clock.sent >= 79 * FRAME
     await until(lambda: "output_audio_buffer.stopped" in second.types)
     assert first.closed
     told = [event["event_id"] for wire in (first, second) for event in wire.events if event["type"] != "voxrtc.session"]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import itertools
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -16,9 +13,9 @@ from hypothesis import strategies as some
 
 from tests.chat.stage import Stage
 from tests.chat.test_listening import said
+from tests.collector import Collector, attributes, collecting
 from tests.fake_chat import Answers
-from voxrtc import logs
-from voxrtc.chat import traces
+from voxrtc import logs, traces
 from voxrtc.chat.spans import way
 from voxrtc.chat.stages import Marks, Turn
 from voxrtc.messages.engine import Timing
@@ -54,44 +51,10 @@ def test_what_came_to_nothing_is_told_as_far_as_it_got() -> None:
 # --- with a collector ---
 
 
-class Collector:
-    """Keeps what is posted to it."""
-
-    def __init__(self) -> None:
-        self.posted: list[tuple[str, bytes]] = []
-        posted = self.posted
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                zipped = self.headers.get("Content-Encoding") == "gzip"
-                posted.append((self.path, gzip.decompress(body) if zipped else body))
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-
-    @property
-    def spans(self) -> list[object]:
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-        requests = [ExportTraceServiceRequest.FromString(body) for path, body in self.posted if path == "/v1/traces"]
-        return [span for one in requests for r in one.resource_spans for s in r.scope_spans for span in s.spans]
-
-
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="requirements-otel.txt is not installed")
-    collector = Collector()
-    Thread(target=collector.server.serve_forever, args=(0.05,), daemon=True).start()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server.server_port}")
-    traces.configure()
-    yield collector
-    traces.close()
-    collector.server.shutdown()
+    with collecting(monkeypatch) as collector:
+        yield collector
 
 
 async def a_turn() -> str:
@@ -108,17 +71,15 @@ def test_a_spoken_turn_is_one_trace_without_a_word_of_it(collector: Collector) -
     session = asyncio.run(a_turn())
     traces.close()
     spans = collector.spans
-    (whole,) = [span for span in spans if not span.parent_span_id]  # type: ignore[attr-defined]
+    (whole,) = [span for span in spans if not span.parent_span_id]
     stages = [span for span in spans if span is not whole]
-    assert whole.name == "turn" and {span.trace_id for span in spans} == {whole.trace_id}  # type: ignore[attr-defined]
-    assert {span.parent_span_id for span in stages} == {whole.span_id}  # type: ignore[attr-defined]
-    names = [span.name for span in sorted(stages, key=lambda span: span.start_time_unix_nano)]  # type: ignore[attr-defined]
+    assert whole.name == "turn" and {span.trace_id for span in spans} == {whole.trace_id}
+    assert {span.parent_span_id for span in stages} == {whole.span_id}
+    names = [span.name for span in sorted(stages, key=lambda span: span.start_time_unix_nano)]
     assert set(names) == {*SPOKEN, *TYPED, "clause"}
-    attributes = {each.key: each.value for each in whole.attributes}  # type: ignore[attr-defined]
-    assert attributes["voxrtc.call"].string_value == "rtc_7"
-    assert attributes["voxrtc.session"].string_value == session
-    assert attributes["voxrtc.model"].string_value == "tone"
-    assert attributes["voxrtc.underruns"].int_value == 0
+    told = attributes(whole)
+    assert (told["voxrtc.call"], told["voxrtc.session"], told["voxrtc.model"]) == ("rtc_7", session, "tone")
+    assert told["voxrtc.underruns"] == 0
     assert b"Indeed" not in b"".join(body for _, body in collector.posted)
 
 
@@ -130,7 +91,7 @@ def test_a_failure_is_told(collector: Collector) -> None:
 
     asyncio.run(fails())
     traces.close()
-    (whole,) = [span for span in collector.spans if not span.parent_span_id]  # type: ignore[attr-defined]
+    (whole,) = [span for span in collector.spans if not span.parent_span_id]
     assert (whole.status.code, whole.status.message) == (2, "engine_error")
 
 

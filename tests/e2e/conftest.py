@@ -21,6 +21,7 @@ from tests.fake_chat import chat_app
 from tests.program import running
 from tests.serving import serving
 
+HERE = Path(__file__).parent
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--allow-loopback-in-peer-connection",
@@ -34,18 +35,16 @@ FLAGS = [
 ]
 
 
-# They measure what is heard, or when: nothing runs beside them
-SOUND = {f"test_{name}" for name in ("calls", "dashboard", "fallback", "speech", "stock_client", "talk", "turns")}
+# They start programs of their own. Whoever has one of them last keeps the others waiting
+LONG = [HERE / f"test_{name}.py" for name in ("models", "embedded", "public", "answers", "queue", "login", "crowd", "talk")]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder are browser tests."""
-    here = Path(__file__).parent
+    """All tests of this folder are browser tests. The files that take longest come first."""
+    items.sort(key=lambda item: LONG.index(item.path) if item.path in LONG else len(LONG))
     for item in items:
-        if here in item.path.parents:
+        if HERE in item.path.parents:
             item.add_marker(pytest.mark.e2e)
-            if item.path.stem in SOUND:
-                item.add_marker(pytest.mark.sound)
 
 
 @pytest.fixture(scope="session")
@@ -71,8 +70,10 @@ def chromium(playwright: Playwright, *flags: str) -> Iterator[Browser]:
         if found:
             raise
         pytest.skip(f"no Chromium: install it (Debian: apt install chromium). {str(error).splitlines()[0]}")
-    yield browser
-    browser.close()
+    try:
+        yield browser
+    finally:  # one that a failed test left would go on talking beside the next ones
+        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ def stats(server: httpx.Client) -> dict[str, Any]:
     return dict(server.get("/v1/voxrtc/stats").json())
 
 
+@pytest.mark.sound
 def test_stop_is_silent_at_once_and_spares_the_engine(desk: Desk, server: httpx.Client) -> None:
     """Silence in the page's audio graph; the engine computes at most one frame more."""
     before = stats(server)["engines"]["lark"]
@@ -64,6 +65,7 @@ def test_a_page_that_cannot_say_goodbye_frees_the_slot(desk: Desk, server: httpx
     eventually(lambda: stats(server)["media"]["peers"] == peers, FREE_WITHIN + 1)
 
 
+@pytest.mark.sound
 def test_the_call_is_kept_for_the_next_sentence(desk: Desk, server: httpx.Client) -> None:
     """Connecting is paid for once."""
     desk.hear("First.")

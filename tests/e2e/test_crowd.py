@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.e2e.desk import PATIENCE, Desk, open_window
+from tests.e2e.desk import Desk, open_window
 from tests.program import Running, children, module
 from tests.waiting import eventually
 from voxrtc.api.stats import mark
@@ -40,13 +39,9 @@ def await_words(page: Page, part: str, words: str) -> None:
     )
 
 
-def await_server(page: Page, server: httpx.Client, holds: Callable[[Told], object], path: str = CROWD) -> Told:
+def await_server(server: httpx.Client, holds: Callable[[Told], object], path: str = CROWD) -> Told:
     """What the server tells, once that `holds`."""
-    deadline = time.monotonic() + PATIENCE / 1000
-    while not holds(told := server.get(path).json()):
-        assert time.monotonic() < deadline, told
-        page.wait_for_timeout(50)
-    return dict(told)
+    return eventually(lambda: told if holds(told := server.get(path).json()) else None)
 
 
 def phases(crowd: Told) -> set[str]:
@@ -65,11 +60,11 @@ def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, ser
         await_words(seen, "crowd-count", "8")
         await_words(seen, "crowd-now", "hearing sound")
         assert seen.locator("[name=crowd-size]").input_value() == "8"
-    await_server(page, server, lambda crowd: crowd["figures"]["playout"]["started"] >= 8)
+    await_server(server, lambda crowd: crowd["figures"]["playout"]["started"] >= 8)
     await_words(page, "facts-playout", "8 listeners")
     page.locator("[name=crowd-policy][value=fifo]").check(force=True)
     witness.wait_for_function("document.querySelector('[name=crowd-policy][value=fifo]').checked")
-    await_server(page, server, lambda crowd: crowd["policy"] == "fifo" and crowd["figures"]["fifo"]["started"])
+    await_server(server, lambda crowd: crowd["policy"] == "fifo" and crowd["figures"]["fifo"]["started"])
     stats = server.get("/v1/voxrtc/stats").json()["engines"]["lark"]
     assert stats["policy"] == "fifo" and stats["failed"] == 0
     assert page.evaluate("import('/voxrtc/js/mark.js').then(({ mark }) => mark('resp_0f3a'))") == mark("resp_0f3a")
@@ -79,9 +74,9 @@ def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, ser
     slide(page, "crowd-size", 0)
     for seen in (page, witness):
         await_words(seen, "crowd-now", "Nobody is there")
-    await_server(page, server, lambda stats: not any(s["background"] for s in stats["engines"]["lark"]["streams"]), STATS)
+    await_server(server, lambda stats: not any(s["background"] for s in stats["engines"]["lark"]["streams"]), STATS)
     page.locator("[name=crowd-policy][value=playout]").check(force=True)
-    await_server(page, server, lambda crowd: crowd["policy"] == "playout")
+    await_server(server, lambda crowd: crowd["policy"] == "playout")
     witness.context.close()
 
 
@@ -90,14 +85,14 @@ def test_a_crowd_outlives_its_engine_and_leaves_nothing(page: Page, server: Runn
     Desk(page, str(server.base_url))
     slide(page, "crowd-size", 3)
     slide(page, "crowd-peers", 2)
-    before = await_server(page, server, lambda crowd: called(crowd) == ["playing"] * 2)
+    before = await_server(server, lambda crowd: called(crowd) == ["playing"] * 2)
     engine = next(pid for pid in children(server.pid) if module(pid) == "voxrtc.engine.process")
     os.kill(engine, signal.SIGKILL)
-    await_server(page, server, lambda crowd: phases(crowd) <= {"away", "resting"})
-    again = await_server(page, server, lambda crowd: phases(crowd) <= {"playing", "resting", "dry"})
+    await_server(server, lambda crowd: phases(crowd) <= {"away", "resting"})
+    again = await_server(server, lambda crowd: phases(crowd) <= {"playing", "resting", "dry"})
     assert [voice[0] for voice in again["voices"]] == [voice[0] for voice in before["voices"]], "the same, in their places"
-    await_server(page, server, lambda crowd: "playing" in called(crowd))
+    await_server(server, lambda crowd: "playing" in called(crowd))
     slide(page, "crowd-peers", 0)
-    await_server(page, server, lambda crowd: not crowd["calls"])
-    await_server(page, server, lambda stats: stats["media"]["peers"] == 0, STATS)
+    await_server(server, lambda crowd: not crowd["calls"])
+    await_server(server, lambda stats: stats["media"]["peers"] == 0, STATS)
     eventually(lambda: "voxrtc.crowd.process" not in map(module, children(server.pid)))  # its peers hang up first

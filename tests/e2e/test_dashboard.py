@@ -28,6 +28,7 @@ def turns(page: Page, count: int) -> list[dict[str, Any]]:
     return list(page.evaluate("voxrtc.turns"))
 
 
+@pytest.mark.sound
 def test_a_spoken_turn_is_shown_from_microphone_to_ear(page: Page, answering: tuple[httpx.Client, FastAPI]) -> None:
     """And what the server and both clocks say comes to what a recorder hears in the page."""
     server, chat = answering
@@ -55,6 +56,7 @@ def test_a_spoken_turn_is_shown_from_microphone_to_ear(page: Page, answering: tu
     assert ("Transcript" in shown) == (stages.get("words", 0) >= 1), "where it took no time there is nothing to show"
 
 
+@pytest.mark.sound
 def test_heard_time_agrees_with_the_servers_and_can_be_saved(desk: Desk) -> None:
     """Told by the page's own clock, and by the server's and what lies between the two."""
     desk.hear("Hello.")  # connects

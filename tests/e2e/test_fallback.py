@@ -17,6 +17,8 @@ from tests.e2e.test_turns import MOUTH
 from tests.speech import SAID, recorded
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.sound
+
 BLOCKED = (Path(__file__).parent / "blocked.js").read_text("utf-8")
 SENTENCE = (
     "The old lighthouse had been dark for thirty years, but one quiet evening in May the light went round again, "

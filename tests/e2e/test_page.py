@@ -18,22 +18,22 @@ def refuse(status: int, code: str, message: str) -> dict[str, object]:
     return {"status": status, "body": json.dumps({"error": {"code": code, "message": message}})}
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (refuse(503, "busy", "All 80 places are taken."), "All 80 places are taken."),
-        (refuse(404, "model_not_found", ""), "Choose another model"),
-        (refuse(503, "engine_lost", "The speech engine is being restarted."), "being restarted"),
-        (None, "The server does not answer"),
-    ],
-)
-def test_each_trouble_is_told_and_speak_recovers(desk: Desk, answer: dict[str, object] | None, words: str) -> None:
-    """A person reads what to do, does it, and hears the sentence."""
-    desk.page.route(CALLS, lambda route: route.fulfill(**answer) if answer else route.abort())
-    desk.speak("Hello.")
-    desk.await_state("disconnected")
-    desk.await_trouble(words)
-    desk.page.unroute(CALLS)
+TROUBLES = [
+    (refuse(503, "busy", "All 80 places are taken."), "All 80 places are taken."),
+    (refuse(404, "model_not_found", ""), "Choose another model"),
+    (refuse(503, "engine_lost", "The speech engine is being restarted."), "being restarted"),
+    (None, "The server does not answer"),
+]
+
+
+def test_each_trouble_is_told_and_speak_recovers(desk: Desk) -> None:
+    """A person reads what to do, tries again, and in the end hears the sentence."""
+    for answer, words in TROUBLES:
+        desk.page.route(CALLS, lambda route, answer=answer: route.fulfill(**answer) if answer else route.abort())
+        desk.speak("Hello.")
+        desk.await_trouble(words)
+        desk.await_state("disconnected")
+        desk.page.unroute(CALLS)
     desk.hear("Hello.")
 
 

@@ -57,6 +57,7 @@ def test_over_websocket_in_node(answering: tuple[httpx.Client, FastAPI], tmp_pat
     assert typed == {"role": "user", "content": "And tomorrow?"}
 
 
+@pytest.mark.sound
 def test_over_webrtc_in_chromium(playwright: Playwright, answering: tuple[httpx.Client, FastAPI], tmp_path: Path) -> None:
     http, chat = answering
     chat.state.answers[:], chat.state.asked[:] = ANSWERS, []
@@ -103,7 +104,7 @@ def check(log: dict[str, Any], chat: FastAPI) -> None:
 @contextmanager
 def stock_page(playwright: Playwright, url: str, file: Path) -> Iterator[Page]:
     """The stock client on a page of the server's origin; its microphone hears a sentence, and again during the answer."""
-    sound = np.concatenate([silence(4), voice("boat"), silence(7), voice("boat"), silence(30)])
+    sound = np.concatenate([silence(4), voice("boat"), silence(5), voice("boat"), silence(30)])
     soundfile.write(file, sound, RATE, subtype="PCM_16")
     flags = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
     with chromium(playwright, *flags, f"--use-file-for-fake-audio-capture={file}%noloop") as browser:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.test_process import TEXT, eventually, request
-from voxrtc.engine.client import EngineClient, StreamFailed
+from tests.engine.test_process import TEXT, request
+from tests.waiting import answered
+from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.messages.engine import Chunk, Stats
 from voxrtc.settings import Settings
@@ -42,7 +43,7 @@ async def both(client: EngineClient) -> Stats:
         stats = await client.stats()
         return stats if len(stats.replicas) == 2 else None
 
-    return await eventually(look, WITHIN)  # type: ignore[return-value]
+    return await answered(look, EngineLost, within=WITHIN)
 
 
 async def speech(client: EngineClient, begun: asyncio.Event | None = None) -> int:
@@ -58,6 +59,7 @@ async def speech(client: EngineClient, begun: asyncio.Event | None = None) -> in
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_two_replicas_speak_as_one_and_one_may_die(tmp_path: Path) -> None:
     settings = Settings(workers="ray", replicas=2)
     address = f"ipc://{tmp_path}/engine"

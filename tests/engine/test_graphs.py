@@ -74,8 +74,10 @@ def test_only_decode_steps_at_fixed_addresses_are_recorded(monkeypatch: pytest.M
         worker.launch([Task(slot, start, 1, samples=False) for slot in range(2)])
     worker.launch([Task(0, 3, 2, samples=True), Task(1, 3, 1, samples=False)])
     assert worker.graphs.count == 0, "parts of prompts"
-    worker.launch([Task(0, 5, 1, samples=True)])
-    worker.launch([Task(0, 6, 1, samples=True)])
+    for start in (5, 6):
+        worker.launch([Task(0, start, 1, samples=True)])
+    assert worker.graphs.count == 1, "forward; what samples reads what that left, so it comes after"
+    worker.launch([Task(0, 7, 1, samples=True)])
     assert worker.graphs.count == 2, "forward and sample"
 
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.fake_engine import TONE_MODEL, ToneProcesses, ToneTransport
+from tests.waiting import PATIENCE, until
 from voxrtc.cards import Card, Needs
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import SHARE, Budget, Keeper
@@ -75,8 +76,7 @@ class House:
                 pass
 
         task = asyncio.create_task(listen())
-        while not self.engines[name].tasks:
-            await asyncio.sleep(0)
+        await until(lambda: self.engines[name].tasks, every=0)
         return task
 
 
@@ -202,12 +202,10 @@ async def test_speeds_are_estimated_then_learned(house: House, monkeypatch: pyte
 async def test_it_watches_what_comes_and_goes(tmp_path: Path) -> None:
     house = House(tmp_path, budget=0)
     watching = asyncio.create_task(house.keeper.watch())
-    async with asyncio.timeout(10):
-        while not house.measured:
-            await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE):
+        await until(lambda: house.measured, every=0)
         await house.load("lark")
-        while house.keeper.room != pytest.approx(SHARE * 7 + 2):
-            await asyncio.sleep(0.001)
+        await until(lambda: house.keeper.room == pytest.approx(SHARE * 7 + 2))
         assert house.keeper.held == {"lark": 2.0}
         await house.fleet.unload("lark")
         while house.keeper.room != pytest.approx(SHARE * 9):

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,9 @@ import yaml
 
 from tests.engine.test_process import TEXT, request
 from tests.fake_hub import Hub, serving
+from tests.program import alive
 from tests.speechlm.families import GOLDEN
-from tests.waiting import until
+from tests.waiting import answered, until
 from voxrtc.cards import Card, read_card
 from voxrtc.engine import loading
 from voxrtc.engine.client import StreamFailed
@@ -91,10 +92,6 @@ async def refused(fleet: Fleet, wanted: Generate) -> StreamFailed:
     return failure.value
 
 
-def gone(pid: int) -> bool:
-    return not Path(f"/proc/{pid}").exists()
-
-
 @pytest.mark.anyio
 @pytest.mark.slow
 async def test_a_model_comes_and_goes_while_another_speaks(tmp_path: Path) -> None:
@@ -135,7 +132,7 @@ async def test_a_model_comes_and_goes_while_another_speaks(tmp_path: Path) -> No
         with pytest.raises(StreamFailed):  # a stream in the background is no listener
             async for _ in nobody:
                 pass
-        assert gone(pid) and fleet.states()["tiny"].state == "unloaded"
+        assert not alive(pid) and fleet.states()["tiny"].state == "unloaded"
         late = await refused(fleet, by_tiny())
         assert late.code == "model_not_found" and "is not loaded" in str(late) and "lark" in str(late)
 
@@ -158,12 +155,12 @@ async def listen(fleet: Fleet, wanted: Generate, chunks: list[Chunk]) -> None:
 
 async def until_unloaded(fleet: Fleet) -> None:
     """Unload the tiny model once its last stream has left the engine."""
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                return await fleet.unload("tiny")
-            except InUse:
-                await asyncio.sleep(0.01)
+
+    async def unload() -> bool:
+        await fleet.unload("tiny")
+        return True
+
+    await answered(unload, InUse)
 
 
 @pytest.mark.anyio
@@ -207,7 +204,7 @@ async def test_a_model_is_fetched_with_progress_and_can_be_given_up(tmp_path: Pa
             pid = it.pid("tiny")
             assert (await it.fleet.use("tiny")).memory > 0.01
             await it.fleet.give_up("tiny")
-            assert gone(pid) and it.fleet.states()["tiny"].state == "unloaded"
+            assert not alive(pid) and it.fleet.states()["tiny"].state == "unloaded"
             with pytest.raises(NotLoading, match="it is not loaded"):
                 await it.fleet.give_up("tiny")
 
@@ -222,12 +219,15 @@ async def test_a_model_is_fetched_with_progress_and_can_be_given_up(tmp_path: Pa
                 await it.fleet.give_up("tiny")
 
 
-async def reached(fleet: Fleet, holds: object) -> Progress:
-    async with asyncio.timeout(60):
-        while not holds(state := fleet.states()["tiny"]):  # type: ignore[operator]
-            assert state.state == "loading", state
-            await asyncio.sleep(0.02)
-    return state
+async def reached(fleet: Fleet, holds: Callable[[Progress], bool]) -> Progress:
+    def look() -> Progress | None:
+        state = fleet.states()["tiny"]
+        if holds(state):
+            return state
+        assert state.state == "loading", state
+        return None
+
+    return await until(look)
 
 
 @pytest.mark.anyio
@@ -246,7 +246,7 @@ async def test_a_failed_load_says_why_stays_and_can_be_tried_again(tmp_path: Pat
             first = it.pid("tiny")
             await it.fleet.load("tiny")
             assert it.fleet.states()["tiny"].state == "loading"
-            assert (await it.settled("tiny")).state == "failed" and gone(first)
+            assert (await it.settled("tiny")).state == "failed" and not alive(first)
 
 
 @pytest.mark.anyio

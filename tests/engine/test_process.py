@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.program import process_of
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, answered
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.messages.engine import Chunk, Generate, Queued, Stats
@@ -29,16 +28,6 @@ def request(text: str = TEXT) -> Generate:
     return Generate(stream=f"test-{next(numbers)}", text=text, accepted=time.monotonic())
 
 
-async def eventually(ask: Callable[[], object], within: float = PATIENCE) -> object:
-    """What `ask` returns once it neither raises `EngineLost` nor returns something false."""
-    async with asyncio.timeout(within):
-        while True:
-            with contextlib.suppress(EngineLost):
-                if answer := await ask():  # type: ignore[misc]
-                    return answer
-            await asyncio.sleep(0.02)
-
-
 @contextlib.asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[tuple[Child, str]]:
     address = f"ipc://{folder}/engine"
@@ -50,7 +39,7 @@ async def running(folder: Path) -> AsyncIterator[tuple[Child, str]]:
 @contextlib.asynccontextmanager
 async def connected(address: str) -> AsyncIterator[EngineClient]:
     client = EngineClient(ZmqTransport(address))
-    await eventually(client.models)
+    await answered(client.models, EngineLost)
     yield client
     await client.close()
 
@@ -62,7 +51,7 @@ async def quiet(client: EngineClient) -> Stats:
         stats = await client.stats()
         return None if stats.streams else stats
 
-    return await eventually(look)  # type: ignore[return-value]
+    return await answered(look)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +78,7 @@ async def test_speech_comes_whole_and_a_killed_engine_comes_back(tmp_path: Path)
                 assert child.process
                 os.kill(child.process.pid, signal.SIGKILL)
         assert failure.value.code == "engine_lost"
-        await eventually(client.models)
+        await answered(client.models, EngineLost)
         assert child.restarts == 1
         assert [chunk async for chunk in client.generate(request("Here I am again."))]
 
@@ -106,7 +95,7 @@ async def test_streams_of_a_client_that_left_or_vanished_end(small: str) -> None
             assert stats.frames_after_cancel <= before.frames_after_cancel + 1
         transport = ZmqTransport(small)
         vanishing = EngineClient(transport)
-        await eventually(vanishing.models)
+        await answered(vanishing.models, EngineLost)
         stream = vanishing.generate(request(TEXT * 20))
         await anext(stream)
         await transport.close()  # no cancel was sent
@@ -122,7 +111,7 @@ async def test_the_queue_is_told_and_left_across_the_socket(small: str) -> None:
         await anext(speaking)
         transport = ZmqTransport(small)
         vanishing = EngineClient(transport)
-        await eventually(vanishing.models)
+        await answered(vanishing.models, EngineLost)
         waiting = vanishing.generate(request())
         place = await anext(waiting)
         assert isinstance(place, Queued) and place.position == 1

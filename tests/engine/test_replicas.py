@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.fake_engine import TONE_MODEL, ToneTransport
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from voxrtc.engine import replicas as replicas_module
 from voxrtc.engine.client import Transport
 from voxrtc.engine.replicas import Replicas
@@ -75,7 +75,7 @@ class Listener:
     async def until(self, kind: type[EngineReply]) -> EngineReply:
         while not (found := [reply for reply in self.replies if isinstance(reply, kind)]):
             self.changed.clear()
-            await asyncio.wait_for(self.changed.wait(), 10)
+            await asyncio.wait_for(self.changed.wait(), PATIENCE)
         return found[0]
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tests.fake_engine import ToneTransport
 from voxrtc.engine.sums import added, counted
-from voxrtc.messages.engine import EngineReply, GetStats, Stats, StreamStats
+from voxrtc.messages.engine import EngineReply, GetStats, Stats, StepStats, StreamStats
 from voxrtc.recent import WAITS, Durations, Histogram
 
 
@@ -33,6 +33,14 @@ def test_who_has_a_stream_is_told() -> None:
     stream = StreamStats(stream="s", state="playing", frames=1, slack=None)
     both = added(7, {"a": replace(stats(0), streams=[stream]), "b": replace(stats(0), streams=[stream, stream])})
     assert [each.replica for each in both.streams] == ["a", "b", "b"]
+
+
+def test_what_graphs_repeat_and_the_gaps_between_steps_are_told_of_all() -> None:
+    few = replace(stats(0), codec_passes=4, codec_recorded=1, lately=StepStats(count=10, recorded=0.5, gap_ms=0.3))
+    many = replace(stats(0), codec_passes=16, codec_recorded=14, lately=StepStats(count=30, recorded=0.9, gap_ms=0.1))
+    both = added(7, {"a": few, "b": many})
+    assert (both.codec_recorded, both.codec_passes) == (15, 20)
+    assert (both.lately.recorded, both.lately.gap_ms) == (0.8, 0.15)
 
 
 def test_what_a_replica_counted_stays_when_it_is_gone_and_what_it_had_does_not() -> None:

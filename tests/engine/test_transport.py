@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
 from voxrtc.engine.transport import Connection, Listener
 from voxrtc.messages.engine import EngineReply, EngineRequest, GetUse, Use
 
@@ -22,7 +23,7 @@ async def asked(address: str) -> float:
         address, EngineReply, lambda reply: told.set_result(reply.memory), lambda connected: connected and there.set()
     )
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await there.wait()
             assert connection.connected and connection.send(GetUse(call=1))
             return await told

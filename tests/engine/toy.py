@@ -14,7 +14,18 @@ from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
 from voxrtc.messages.engine import EngineReply, Generate, ModelInfo, Sampling
-from voxrtc.speechlm.base import Batch, CacheShape, Detokenizer, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import (
+    HOST,
+    Batch,
+    CacheShape,
+    Detokenizer,
+    Frames,
+    InvalidRequest,
+    Prompt,
+    Sampler,
+    SpeechLM,
+    Utterance,
+)
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig, init_weights
 
 INFO = ModelInfo(
@@ -49,7 +60,7 @@ class ToyDetokenizer(Detokenizer):
         ready = len(state) if final else max(0, len(state) - self.lookahead)
         out = [frame[0].float().div(64).repeat(self.samples_per_group) for frame in state[:ready]]
         del state[:ready]
-        return torch.cat(out) if out else torch.empty(0)
+        return torch.cat(out) if out else frames.new_empty(0, dtype=torch.float32)
 
 
 class Toy(SpeechLM):
@@ -60,13 +71,15 @@ class Toy(SpeechLM):
     frame_rate, codebooks, voices = 50.0, 2, ("default",)
     defaults = Sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device = HOST) -> None:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.decoder, self.bytes, self.codes = Decoder(SHAPE), nn.Embedding(256, 32), nn.Embedding(65, 32)
             self.heads = nn.ModuleList(nn.Linear(32, 63) for _ in range(2))
             for module in (self.decoder, self.bytes, self.codes, self.heads):
                 init_weights(module, SHAPE.layers, std=0.5)
+                module.requires_grad_(False).to(device)
+        self.device = device
         self.detokenizer = ToyDetokenizer()
 
     def split(self, text: str) -> list[str]:
@@ -79,12 +92,10 @@ class Toy(SpeechLM):
         return Prompt(length=len(data), max_frames=min(100, 3 * len(data)), data=data)
 
     def new_states(self, slots: int) -> dict[str, Tensor]:
-        return {
-            "text": torch.zeros(slots, 128, dtype=torch.long),
-            "length": torch.zeros(slots, dtype=torch.long),
-            "frame": torch.zeros(slots, 2, dtype=torch.long),
-            "made": torch.zeros(slots, dtype=torch.long),
-        }
+        def zeros(*width: int) -> Tensor:
+            return torch.zeros(slots, *width, dtype=torch.long, device=self.device)
+
+        return {"text": zeros(128), "length": zeros(), "frame": zeros(2), "made": zeros()}
 
     def admit(self, states: dict[str, Tensor], slot: int, prompt: Prompt) -> None:
         if ord("?") in prompt.data:

@@ -107,5 +107,6 @@ def test_what_is_promised_is_held(examples: int, url: str) -> None:
             http.post("/v1/voxrtc/models/tone/load", json={}).raise_for_status()
             hold(operation, url, examples, seen)
     done = {each[:-4] for each in seen if each[-3] == "2"}
-    assert done == {operation.label for operation in operations} - BY_CHANCE, "each was asked what it grants"
+    granted = {operation.label for operation in operations} - BY_CHANCE
+    assert granted <= done, "each was asked what it grants"
     assert {f"POST /v1/{route} 400" for route in ("audio/speech", "audio/voices", "realtime/calls", "voxrtc/crowd")} <= seen

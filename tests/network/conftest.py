@@ -105,8 +105,10 @@ def browser(playwright: Playwright, server: httpx.Client) -> Iterator[Browser]:
 def opened(browser: Browser, server: httpx.Client) -> Iterator[Desk]:
     """The page of the product, opened and recorded."""
     desk = Desk(open_window(browser), str(server.base_url))
-    yield desk
-    desk.page.context.close()
+    try:
+        yield desk
+    finally:  # a page of a run that failed would go on talking beside the next ones
+        desk.page.context.close()
 
 
 def succeeded(once: Callable[[], str], times: int = RUNS) -> int:

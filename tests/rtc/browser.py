@@ -13,7 +13,8 @@ import numpy as np
 from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 
-PATIENCE = 10.0  # seconds; reached only when something is broken
+from tests.waiting import PATIENCE
+from voxrtc.rtc.sound import RATE, RTP_RATE
 
 
 class Tone(MediaStreamTrack):
@@ -93,7 +94,7 @@ class Browser:
 
     @property
     def sound(self) -> np.ndarray:
-        """What was heard so far, at 48 kHz."""
+        """What was heard so far, at `rtc.sound.RATE`: nothing that is sent needs more."""
         return np.concatenate(self._sound) if self._sound else np.zeros(0, np.int16)
 
     async def close(self) -> None:
@@ -122,4 +123,4 @@ class Browser:
         with contextlib.suppress(MediaStreamError):
             while True:
                 frame = await track.recv()
-                self._sound.append(frame.to_ndarray().reshape(-1, 2)[:, 0])
+                self._sound.append(frame.to_ndarray().reshape(-1, 2)[:: RTP_RATE // RATE, 0])

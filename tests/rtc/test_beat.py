@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from voxrtc.rtc.beat import beat
 
 
@@ -57,5 +57,5 @@ async def test_who_joins_within_a_beat_is_called_from_the_next_one_on() -> None:
         came.set()
 
     beat().join(join)
-    await asyncio.wait_for(came.wait(), 10)
+    await asyncio.wait_for(came.wait(), PATIENCE)
     assert times[0] < times[1]

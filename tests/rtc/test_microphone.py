@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tests.rtc.sounds import audible, packets, peak_hertz, tone
 from voxrtc.rtc.microphone import AHEAD, BLOCK, BLOCK_SECONDS, DEPTH, DRY, RATE, RESTART, Microphone, Reorder
 from voxrtc.rtc.receiver import tap
-from voxrtc.rtc.sound import FRAME, FRAME_SECONDS, Samples
-from voxrtc.rtc.sound import RATE as RTP_RATE
+from voxrtc.rtc.sound import FRAME, FRAME_SECONDS, RTP_RATE, TICKS, Samples
 
 
 class Ear:
@@ -111,7 +110,7 @@ async def test_a_tone_arrives_whole_and_in_time() -> None:
 @pytest.mark.parametrize("lost", [[25], [25, 26, 27], list(range(20, 40))])
 async def test_what_is_lost_is_silence_of_its_own_length(lost: list[int]) -> None:
     """And the rest stays where it was; sequence numbers and timestamps wrap amid it."""
-    whole = packets(np.concatenate([tone(0.9), np.zeros(4_800, np.int16)]), 65_520, (1 << 32) - 24 * FRAME)
+    whole = packets(np.concatenate([tone(0.9), np.zeros(5 * FRAME, np.int16)]), 65_520, (1 << 32) - 24 * TICKS)
     sound = await hear([packet for number, packet in enumerate(whole) if number not in lost])
     loud = audible(sound)
     assert len(sound) == RATE // BLOCK * BLOCK

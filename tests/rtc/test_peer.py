@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from aiortc.rtp import RtpPacket
 
-from tests.rtc.browser import PATIENCE, Browser
+from tests.rtc.browser import Browser
 from tests.rtc.sounds import audible, lasts, peak_hertz, tone
 from tests.rtc.test_playout import Told
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from voxrtc.rtc import ice
 from voxrtc.rtc.ice import DATA_BYTES, configuration
 from voxrtc.rtc.microphone import BLOCK_SECONDS, RATE
@@ -24,7 +24,7 @@ from voxrtc.rtc.offer import BadOffer
 from voxrtc.rtc.peer import UNSENT_MESSAGES, Liveness, Peer, warm_up
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.receiver import tap
-from voxrtc.rtc.sound import FRAME, Samples
+from voxrtc.rtc.sound import TICKS, Samples
 from voxrtc.rtc.track import PlayoutTrack
 
 
@@ -226,7 +226,7 @@ async def test_a_stun_server_that_says_nothing_does_not_hold_the_answer_up(monke
 async def test_a_closed_call_is_seen_at_once_and_told_once() -> None:
     async with call() as (peer, ear, browser):
         await browser.close()
-        await asyncio.wait_for(ear.over.wait(), 1.0)
+        await asyncio.wait_for(ear.over.wait(), PATIENCE)
         await peer.close()
         assert ear.closings == 1
         assert peer.state == "closed"
@@ -326,5 +326,5 @@ async def test_a_packet_is_known_by_its_timestamp() -> None:
         await asyncio.sleep(0.05)
         last = came[-1].timestamp
         assert peer.number(last) == ear.track.last
-        assert [peer.number(last - behind * FRAME) for behind in range(10)] == [ear.track.last - behind for behind in range(10)]
-        assert peer.number((last + 5 * FRAME) % (1 << 32)) is None, "that did not go out"
+        assert [peer.number(last - behind * TICKS) for behind in range(10)] == [ear.track.last - behind for behind in range(10)]
+        assert peer.number((last + 5 * TICKS) % (1 << 32)) is None, "that did not go out"

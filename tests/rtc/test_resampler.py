@@ -30,7 +30,7 @@ def test_resampling_is_the_same_for_every_chunking(rate: int, cuts: list[int]) -
 
 
 def test_resampling_keeps_little_back() -> None:
-    assert len(Resampler()(tone(0.1, 24_000).tobytes(), 24_000)) >= 0.099 * RATE
+    assert len(Resampler()(tone(0.1, 16_000).tobytes(), 16_000)) >= 0.099 * RATE
 
 
 def test_equal_rates_are_identity() -> None:
@@ -41,10 +41,10 @@ def test_equal_rates_are_identity() -> None:
 def test_nonsense_is_refused() -> None:
     resampler = Resampler()
     with pytest.raises(ValueError, match="PCM16"):
-        resampler(b"odd", 24_000)
-    resampler(bytes(480), 24_000)
+        resampler(b"odd", 16_000)
+    resampler(bytes(480), 16_000)
     with pytest.raises(ValueError, match="sample rate"):
-        resampler(bytes(480), 16_000)
+        resampler(bytes(480), 24_000)
     assert len(Resampler().flush()) == 0
 
 
@@ -54,5 +54,5 @@ def test_streams_start_no_threads() -> None:
     streams = [Resampler() for _ in range(8)]
     before = len(list(threads.iterdir()))
     for stream in streams:
-        stream(bytes(480), 24_000)
+        stream(bytes(480), 16_000)
     assert len(list(threads.iterdir())) == before

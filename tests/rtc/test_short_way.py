@@ -15,12 +15,12 @@ from aiortc.rtp import HeaderExtensions, HeaderExtensionsMap, RtpPacket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rtc.browser import PATIENCE
 from tests.rtc.sounds import audible
 from tests.rtc.test_peer import call, said, speak
+from tests.waiting import PATIENCE
 from voxrtc.rtc.receiver import _payload, tap
 from voxrtc.rtc.sender import Sender
-from voxrtc.rtc.sound import FRAME, RATE
+from voxrtc.rtc.sound import RATE, TICKS
 
 
 async def test_what_goes_out_is_in_order_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ async def test_what_goes_out_is_in_order_and_counted(monkeypatch: pytest.MonkeyP
     assert len(came) >= 20
     pairs = list(itertools.pairwise(came))
     assert {(then.sequence_number - now.sequence_number) % (1 << 16) for now, then in pairs} == {1}
-    assert {(then.timestamp - now.timestamp) % (1 << 32) for now, then in pairs} == {FRAME}
+    assert {(then.timestamp - now.timestamp) % (1 << 32) for now, then in pairs} == {TICKS}
     assert {(packet.extensions.mid, packet.payload_type, packet.ssrc) for packet in came} == {("0", 96, sent.ssrc)}
     assert sent.packetsSent >= len(came)
     assert sent.bytesSent >= sum(len(packet.payload) for packet in came)

@@ -16,7 +16,7 @@ from tests.rtc.test_playout import Told
 from voxrtc.rtc.opus import ALIVE, CHEAPEST, COMPLEXITY, NOTHING, SETTLED, SILENCE, OpusEncoder
 from voxrtc.rtc.playout import AHEAD, CAPACITY, LEAD, Clock
 from voxrtc.rtc.quality import CLEAN, Quality
-from voxrtc.rtc.sound import FRAME, RATE
+from voxrtc.rtc.sound import FRAME, RATE, RTP_RATE, TICKS
 from voxrtc.rtc.track import EARLY, PlayoutTrack
 
 
@@ -49,14 +49,14 @@ class Heard:
     async def pull(self, count: int) -> None:
         for _ in range(count):
             self.packets.append(await self.packet())
-            self.stamps.append(FRAME * self.track.last)
+            self.stamps.append(TICKS * self.track.last)
             self.times.append(self.time())
             await asyncio.sleep(0)  # a writer that waits for room gets its turn
 
     async def packet(self) -> bytes:
         if not self.looks:
             packet = await self.track.recv()
-            assert packet.pts == FRAME * self.track.last
+            assert packet.pts == TICKS * self.track.last
             return bytes(packet)
         while True:
             encoded = asyncio.Event()
@@ -87,7 +87,7 @@ async def test_packets_every_20_ms_with_contiguous_timestamps() -> None:
     await heard.say(0.5)
     await heard.pull(50)
     assert np.allclose(np.diff(heard.times), 0.02)
-    assert heard.stamps == [FRAME * number for number in range(50)]
+    assert heard.stamps == [TICKS * number for number in range(50)]
 
 
 async def test_a_late_wake_up_sends_no_burst() -> None:
@@ -97,7 +97,7 @@ async def test_a_late_wake_up_sends_no_burst() -> None:
     heard.time.late = 0.5
     await heard.pull(20)
     assert np.diff(heard.times).min() > 0.019
-    assert heard.stamps == [FRAME * number for number in range(25)]
+    assert heard.stamps == [TICKS * number for number in range(25)]
     assert heard.track.underruns == 0
 
 
@@ -120,10 +120,10 @@ async def test_a_silence_that_lasts_is_hardly_sent_and_ends_at_once() -> None:
     await heard.track.begin("b")
     assert await waiting == SILENCE and heard.time() - began <= 0.021, "also while its sound is still to come"
     heard.track.flush()
-    stamp = round((heard.time() - 1000.0) * RATE)
+    stamp = round((heard.time() - 1000.0) * RTP_RATE)
     await heard.say(0.5)
     await heard.pull(30)
-    assert heard.stamps[-30] == pytest.approx(stamp + FRAME, abs=1)
+    assert heard.stamps[-30] == pytest.approx(stamp + TICKS, abs=1)
     loud = audible(heard.sound)
     assert (loud[-1] - loud[0]) / RATE == pytest.approx(0.5, abs=0.01)
 

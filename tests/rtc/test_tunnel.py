@@ -14,7 +14,7 @@ from tests.rtc.test_track import Time
 from voxrtc.rtc import tunnel as module
 from voxrtc.rtc.microphone import RATE as HEARD_RATE
 from voxrtc.rtc.opus import SETTLED, SILENCE
-from voxrtc.rtc.sound import FRAME, RATE
+from voxrtc.rtc.sound import FRAME, RATE, TICKS
 from voxrtc.rtc.track import PlayoutTrack
 from voxrtc.rtc.tunnel import NUMBER, RENDERED, SOUND, UNDER_WAY, UPWARDS, BadPacket, Tunnel
 
@@ -153,7 +153,7 @@ async def test_a_microphone_is_heard_and_its_gaps_are_silence() -> None:
         sent = packets(tone(1.0, RATE))
         for number, payload in enumerate(sent):
             if not 10 <= number < 20:
-                line.tunnel.took(UPWARDS.pack(SOUND, (number * FRAME + (1 << 32) - FRAME) % (1 << 32)) + payload.payload)
+                line.tunnel.took(UPWARDS.pack(SOUND, (number * TICKS + (1 << 32) - TICKS) % (1 << 32)) + payload.payload)
         await until(lambda: len(line.ear.blocks) * 512 >= 0.95 * HEARD_RATE)
         sound = np.concatenate(line.ear.blocks)
         assert peak_hertz(sound[HEARD_RATE // 2 :], at=HEARD_RATE) == pytest.approx(440, abs=6)
@@ -171,7 +171,7 @@ async def test_garbage_for_sound_harms_nobody() -> None:
     async with Line() as line:
         line.tunnel.took(UPWARDS.pack(SOUND, 0) + b"\xff" * 40)
         line.tunnel.took(UPWARDS.pack(RENDERED, 1 << 31))
-        line.tunnel.took(UPWARDS.pack(SOUND, FRAME) + packets(tone(0.02, RATE))[0].payload)
+        line.tunnel.took(UPWARDS.pack(SOUND, TICKS) + packets(tone(0.02, RATE))[0].payload)
 
 
 async def test_a_browser_that_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from voxrtc.messages.engine import Cancel, Ended
 from voxrtc.messages.engine import Sampling as Settings
 from voxrtc.speechlm.base import HOST, Clip, InvalidRequest, SpeechLM, Utterance
 
+RECORDED = ("orpheus", "csm", "pocket")  # whose detokenizers can be
 TEXTS = {
     "Yes.": {"seed": 1, "temperature": 0.0},
     "Hello there.": {**RANDOM, "repetition_penalty": 1.3},
@@ -123,6 +124,9 @@ def test_repeated_from_recordings_steps_say_the_same(name: str, folder: Path, mo
         bench.run()
         assert_same(model, bench, expected, ("Yes.", "Hello there."))
     assert bench.worker.graphs and tape.played > bench.worker.graphs.count > 0
+    codec = bench.worker.codec_graphs
+    assert (codec is not None) == any(name.startswith(part) for part in RECORDED)
+    assert codec is None or codec.repeats > codec.count > 0, "the detokenizer's passes, too"
 
 
 def first_hidden(model: SpeechLM, imitation: object = None) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from itertools import count
 
 import numpy as np
@@ -42,6 +43,12 @@ def alone(model: SpeechLM, text: str, **sampling) -> Bench:  # type: ignore[no-u
     return bench
 
 
+@pytest.fixture(scope="module")
+def single(model: SpeechLM) -> Callable[..., Bench]:
+    """`alone`, once for each text and its settings."""
+    return cache(partial(alone, model))
+
+
 def spoken(bench: Bench, stream: str) -> np.ndarray:
     parts = [reply.pcm for reply in bench.replies[stream] if isinstance(reply, Chunk)]
     return np.frombuffer(b"".join(parts), "<i2").astype(np.float32) / 32768
@@ -68,7 +75,7 @@ def test_it_clones_what_it_says_it_clones(model: SpeechLM) -> None:
             model.clone(clip)
 
 
-def test_tokens_and_sound_do_not_depend_on_company(model: SpeechLM) -> None:
+def test_tokens_and_sound_do_not_depend_on_company(model: SpeechLM, single: Callable[..., Bench]) -> None:
     """Streams of different settings, that join one by one, wait for a slot, and lose one of them on the way."""
     together = Bench(slots=3, page_size=64, model=model)
     for text, sampling in SPOKEN.items():
@@ -81,14 +88,16 @@ def test_tokens_and_sound_do_not_depend_on_company(model: SpeechLM) -> None:
     together.send(Cancel(stream="cancelled"), "cancelled")
     together.run()
     for text, sampling in SPOKEN.items():
-        single = alone(model, text, **sampling)
-        assert same(model, together.codes[text], single.codes[text])
-        assert together.replies[text][-1] == Ended(stream=text, reason="done", frames=len(single.codes[text]))
+        expected = single(text, **sampling)
+        assert same(model, together.codes[text], expected.codes[text])
+        assert together.replies[text][-1] == Ended(stream=text, reason="done", frames=len(expected.codes[text]))
         assert len(spoken(together, text)) == samples(model, together.codes[text])
-        assert np.abs(spoken(together, text) - spoken(single, text)).max() <= 2e-4
+        assert np.abs(spoken(together, text) - spoken(expected, text)).max() <= 2e-4
 
 
-def test_a_preempted_stream_comes_back_exactly(model: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preempted_stream_comes_back_exactly(
+    model: SpeechLM, single: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Twice, and what its pages held is overwritten meanwhile."""
     wanted = {2, 5}  # frames made
 
@@ -112,18 +121,18 @@ def test_a_preempted_stream_comes_back_exactly(model: SpeechLM, monkeypatch: pyt
     bench.speak("company", "Would you like some tea?", seed=9)
     bench.speak(TEXT, TEXT, seed=1)
     bench.run()
-    single = alone(model, TEXT, seed=1)
+    expected = single(TEXT, seed=1)
     assert not wanted and bench.engine.counters.preempted == 2
-    assert same(model, bench.codes[TEXT], single.codes[TEXT])
-    assert np.abs(spoken(bench, TEXT) - spoken(single, TEXT)).max() <= 2e-4
+    assert same(model, bench.codes[TEXT], expected.codes[TEXT])
+    assert np.abs(spoken(bench, TEXT) - spoken(expected, TEXT)).max() <= 2e-4
 
 
-def test_a_prompt_in_parts_is_the_prompt_in_one(model: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = []
-    for budget in (512, 5):
-        monkeypatch.setattr("voxrtc.engine.snapshot.PREFILL_TOKENS", budget)
-        codes.append(alone(model, TEXT, seed=1).codes[TEXT])
-    assert same(model, *codes)
+def test_a_prompt_in_parts_is_the_prompt_in_one(
+    model: SpeechLM, single: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = single(TEXT, seed=1)
+    monkeypatch.setattr("voxrtc.engine.snapshot.PREFILL_TOKENS", 5)
+    assert same(model, alone(model, TEXT, seed=1).codes[TEXT], whole.codes[TEXT])
 
 
 def test_a_seed_is_one_speech(model: SpeechLM) -> None:
@@ -132,13 +141,13 @@ def test_a_seed_is_one_speech(model: SpeechLM) -> None:
     assert first.codes != other.codes
 
 
-def test_a_used_slot_is_as_good_as_a_fresh_one(model: SpeechLM) -> None:
+def test_a_used_slot_is_as_good_as_a_fresh_one(model: SpeechLM, single: Callable[..., Bench]) -> None:
     bench = Bench(slots=1, model=model)
     bench.speak("before", "Would you like some tea?", seed=9)
     bench.run()
     bench.speak("after", TEXT, seed=1)
     bench.run()
-    assert bench.codes["after"] == alone(model, TEXT, seed=1).codes[TEXT]
+    assert bench.codes["after"] == single(TEXT, seed=1).codes[TEXT]
 
 
 @pytest.mark.parametrize("groups", [1, 5])
@@ -152,14 +161,16 @@ def test_the_limit_is_of_speech_not_of_the_prompt(model: SpeechLM, groups: int, 
         assert len(spoken(bench, text)) == samples(model, bench.codes[text])
 
 
-def test_a_stream_ends_with_the_frame_that_the_model_calls_its_last(model: SpeechLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_ends_with_the_frame_that_the_model_calls_its_last(
+    model: SpeechLM, single: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
     sample, calls = model.sample, count(1)
 
     def ending(hidden: Tensor, slots: Tensor, states: object, sampler: Sampler) -> Frames:
         made = sample(hidden, slots, states, sampler)
         return replace(made, last=made.last | (next(calls) == 10))
 
-    expected = alone(model, TEXT, seed=1).codes[TEXT][:10]
+    expected = single(TEXT, seed=1).codes[TEXT][:10]
     monkeypatch.setattr(model, "sample", ending)
     bench = alone(model, TEXT, seed=1)
     assert bench.codes[TEXT] == expected

@@ -29,6 +29,9 @@ STATES = ("unloaded", "loading", "ready", "failed")
 # Of engines and of responses in calls: what is counted, by the name of the metric
 COUNTED = {
     "steps": ("voxrtc_steps", "Steps of the model."),
+    "recorded": ("voxrtc_steps_recorded", "Steps that were repeated from CUDA graphs."),
+    "codec_passes": ("voxrtc_codec_passes", "Passes of the detokenizer."),
+    "codec_recorded": ("voxrtc_codec_passes_recorded", "Passes of the detokenizer that were repeated from CUDA graphs."),
     "frames": ("voxrtc_frames", "Frames of audio tokens sampled."),
     "chunks": ("voxrtc_chunks", "Chunks of sound handed over."),
     "preempted": ("voxrtc_preemptions", "Streams that gave their cache pages to others for a while."),
@@ -99,6 +102,9 @@ class _Scrape:
 def _engine_counts(engine: Stats) -> dict[str, float]:
     counts: dict[str, float] = {
         "steps": engine.steps,
+        "recorded": engine.recorded,
+        "codec_passes": engine.codec_passes,
+        "codec_recorded": engine.codec_recorded,
         "frames": engine.frames,
         "chunks": engine.chunks,
         "preempted": engine.preempted,
@@ -155,10 +161,14 @@ def _engines(counted: Mapping[str, Stats]) -> Iterator[Metric]:
     yield gauge("streams_background", "Of these, virtual listeners.", lambda each: sum(s.background for s in each.streams))
     yield gauge("stream_slots", "Streams that the engine takes in at a time.", lambda each: each.slots)
     yield gauge("batch_streams", "Streams in a step, on average over the last second.", lambda each: each.lately.streams)
+    yield gauge("step_gap_seconds", "In which the device had no step, between two.", lambda each: _seconds(each.lately.gap_ms))
     yield gauge("slack_min_seconds", "Sound in hand of the listener who has least.", lambda each: _slack(each.streams, 0.0))
     yield gauge("slack_median_seconds", "Sound in hand of the median listener.", lambda each: _slack(each.streams, 0.5))
     yield gauge("kv_pages", "Pages of the key-value cache.", lambda each: each.kv_pages)
     yield gauge("kv_pages_used", "Pages in use.", lambda each: each.kv_pages_used)
+    yield gauge(
+        "caution_ratio", "By how much more than costs say it is planned for, since sound came late.", lambda e: e.caution
+    )
     yield gauge("engine_overhead_ratio", "Share of its busy time outside the model.", lambda each: each.overhead)
     yield gauge("engine_uptime_seconds", "Since the engine's start.", lambda each: each.uptime)
 
@@ -175,6 +185,7 @@ def _media(media: MediaStats | None) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily("voxrtc_peers", "Browsers and WebSockets that are connected.", value=media.peers)
     yield GaugeMetricFamily("voxrtc_responses_playing", "Responses that are being played.", value=len(media.playing))
+    yield GaugeMetricFamily("voxrtc_sessions_kept", "Whose line broke, and whose client may come back.", value=media.kept)
     yield GaugeMetricFamily("voxrtc_media_tasks", "Tasks of the media process' event loop.", value=media.tasks)
     yield _mean(
         "network_round_trip_seconds", "Of the browsers that tell, on average.", media.networks, lambda n: _seconds(n.rtt_ms)
@@ -210,6 +221,7 @@ def _house(sources: Sources) -> Iterator[Metric]:
     for process, times in sources.restarts().items():
         restarts.add_metric([process], times)
     yield from [states, memory, restarts]
+    yield GaugeMetricFamily("voxrtc_web_tasks", "Tasks of the web process' event loop.", value=len(asyncio.all_tasks()))
     yield GaugeMetricFamily("voxrtc_crowd_listeners", "Virtual listeners.", value=sources.crowd.size)
     yield GaugeMetricFamily("voxrtc_crowd_peers", "Of these, with a WebRTC call.", value=sources.crowd.peers)
     yield GaugeMetricFamily("voxrtc_callers_waiting", "That stand in line on a public host.", value=sources.waiting())

@@ -14,7 +14,7 @@ from contextlib import ExitStack, aclosing, closing
 from typing import Annotated, Any, Literal
 
 import anyio
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -26,6 +26,7 @@ from voxrtc.api.encoders import ENCODERS, Encoder
 from voxrtc.api.forms import RecordingRoute
 from voxrtc.api.limits import UNREAD_FOR
 from voxrtc.api.recording import read_recording
+from voxrtc.api.way import Way
 from voxrtc.chat.choice import is_recorded
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
@@ -100,8 +101,8 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
     told = sounds | contract.fails(_404="There is no such model or voice.", _503="No place, or the model is not ready.")
 
     @routes.post("/v1/audio/speech", response_class=StreamingResponse, responses=told)
-    async def speak(request: SpeechRequest) -> Speech:
-        reference = None
+    async def speak(request: SpeechRequest, http: Request) -> Speech:
+        way, reference = Way(time.monotonic(), http.headers), None
         if request.ref_audio is not None:
             reference = await asyncio.to_thread(read_recording, request.ref_audio, request.ref_text)
         elif is_recorded(request.voice):
@@ -120,7 +121,7 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
         )
         logs.about(stream=generate.stream)
         kind = ENCODERS[request.response_format]
-        parts: AsyncGenerator[Queued | Wrote | bytes] = sound(engines, generate, kind)
+        parts: AsyncGenerator[Queued | Wrote | bytes] = sound(engines, generate, kind, way)
         if said:
             parts = heard(engines, request.model, said, parts)
         if request.stream_format == "sse":
@@ -130,7 +131,7 @@ def router(engines: Fleet, recorded: Callable[[str], Reference]) -> APIRouter:
     return routes
 
 
-async def sound(engines: Fleet, request: Generate, kind: type[Encoder]) -> AsyncGenerator[Queued | Wrote | bytes]:
+async def sound(engines: Fleet, request: Generate, kind: type[Encoder], way: Way) -> AsyncGenerator[Queued | Wrote | bytes]:
     """The stream in one format; each part is asked for when the listener has taken the one before.
 
     That also makes this listener's playout clock: it is taken to play from the first part on, at the speed of sound, what
@@ -140,15 +141,17 @@ async def sound(engines: Fleet, request: Generate, kind: type[Encoder]) -> Async
     encoder: Encoder | None = None
     head, taken, began = b"", 0.0, 0.0
     async with aclosing(engines.generate(request)) as replies:
-        with ExitStack() as closing_encoder:
+        with way.traced(request, engines.named(request.model), kind.__name__.lower()), ExitStack() as closing_encoder:
             async for reply in replies:
                 if not isinstance(reply, Chunk):
                     yield reply
                     continue
                 if encoder is None:
                     encoder = closing_encoder.enter_context(closing(kind(reply.sample_rate)))
-                    head, began = encoder.header(), time.monotonic()
-                yield head + await _work(encoder, encoder.encode, reply.pcm)
+                    head, began, way.timing = encoder.header(), time.monotonic(), reply.timing
+                if part := await _work(encoder, encoder.encode, reply.pcm):
+                    way.sounds()
+                yield head + part
                 head, taken = b"", taken + _seconds(reply)
                 now = time.monotonic()
                 played = min(taken, now - began)

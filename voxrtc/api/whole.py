@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from voxrtc.api.encoders import Pcm
 from voxrtc.api.speech import SpeechRequest, silently, sound
+from voxrtc.api.way import Way
 from voxrtc.engine.client import EngineLost, StreamFailed
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Generate
@@ -24,7 +25,7 @@ async def whole(engines: Fleet, text: str, model: str, voice: str) -> tuple[int,
     stream, now = f"call_{uuid.uuid4().hex}", time.monotonic()
     generate = Generate(stream=stream, text=wanted.input, accepted=now, model=wanted.model, voice=wanted.voice)
     try:
-        async with aclosing(silently(sound(engines, generate, Pcm))) as parts:
+        async with aclosing(silently(sound(engines, generate, Pcm, Way(now)))) as parts:
             return Pcm.RATE, b"".join([part async for part in parts])
     except (StreamFailed, EngineLost) as failed:
         raise ValueError(str(failed)) from failed

@@ -22,8 +22,9 @@ from pathlib import Path
 import httpx
 
 from voxrtc.bench import program
+from voxrtc.bench.listener import Listener, Signal
 from voxrtc.bench.microphone import Talk, second
-from voxrtc.bench.rtc import SPAWN, Listener, Signal, await_reply, end
+from voxrtc.bench.rtc import SPAWN, await_reply, end
 from voxrtc.rtc import ice
 from voxrtc.settings import ROOT
 

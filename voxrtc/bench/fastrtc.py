@@ -20,21 +20,9 @@ from pathlib import Path
 import httpx
 
 from voxrtc.bench import beside, program
+from voxrtc.bench.listener import Listener, Signal, signal
 from voxrtc.bench.microphone import Talk, second
-from voxrtc.bench.rtc import (
-    FIGURES,
-    SPAWN,
-    Listener,
-    Result,
-    Signal,
-    attend,
-    cpu,
-    end,
-    engine_known,
-    measured,
-    served,
-    signal,
-)
+from voxrtc.bench.rtc import FIGURES, SPAWN, Result, attend, cpu, end, engine_known, measured, served
 from voxrtc.chat.media_client import MediaClient
 from voxrtc.rtc import ice
 

@@ -21,6 +21,8 @@ class Usage:
     others: float  # CPU seconds of everything on the machine but this process and the bench
     overhead: float | None  # share of its busy time so far that the engine's thread spent outside the model
     recorded: float | None = None  # share of its steps so far that CUDA graphs repeated
+    codec_recorded: float | None = None  # and of its detokenizer's passes
+    step_gap: float | None = None  # seconds between two steps in the last second, typically
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Figures:
     rss_mb: float
     overhead: float | None  # see `Usage`; a baseline does not say
     recorded: float | None  # see `Usage`
+    codec_recorded: float | None
+    step_gap: float | None  # at the end
     others_cpu: float  # cores that something else kept busy: figures are worth little where this is not about 0
 
     def report(self) -> dict[str, float | None]:
@@ -85,6 +89,8 @@ def figures(rate: float, hearings: Sequence[Hearing], seconds: float, before: Us
         rss_mb=after.rss,
         overhead=after.overhead,
         recorded=after.recorded,
+        codec_recorded=after.codec_recorded,
+        step_gap=after.step_gap,
         others_cpu=(after.others - before.others) / seconds,
     )
 
@@ -113,6 +119,8 @@ COLUMNS = (
     ("RSS MB", "rss_mb", "{:.0f}", 1),
     ("overhead %", "overhead", "{:.1f}", 100),
     ("graphs %", "recorded", "{:.0f}", 100),
+    ("codec %", "codec_recorded", "{:.0f}", 100),
+    ("step gap us", "step_gap", "{:.0f}", 1e6),
     ("others", "others_cpu", "{:.2f}", 1),
 )  # heading, field, format, factor
 

@@ -36,8 +36,8 @@ from voxrtc.rtc.microphone import RATE
 from voxrtc.rtc.opus import OpusEncoder
 from voxrtc.rtc.peer import Peer
 from voxrtc.rtc.playout import Frame
-from voxrtc.rtc.sound import FRAME, FRAME_SECONDS, Samples
-from voxrtc.rtc.sound import RATE as RTP_RATE
+from voxrtc.rtc.sound import FRAME, FRAME_SECONDS, RTP_RATE, TICKS, Samples
+from voxrtc.rtc.sound import RATE as SENT_RATE
 from voxrtc.rtc.track import PlayoutTrack
 
 FRAMES = 50  # in a second, which is repeated; the second half is the tone
@@ -128,7 +128,7 @@ def server_process(kind: str, address: str, control: Connection) -> None:
 
 def second() -> list[bytes]:
     """A second of Opus that can be repeated."""
-    tone = 8_000 * np.sin(2 * np.pi * 440 * np.arange(RTP_RATE) / RTP_RATE) * (np.arange(RTP_RATE) >= RTP_RATE / 2)
+    tone = 8_000 * np.sin(2 * np.pi * 440 * np.arange(SENT_RATE) / SENT_RATE) * (np.arange(SENT_RATE) >= SENT_RATE / 2)
     frames = [Frame(0, frame) for frame in np.tile(tone.astype(np.int16), 2).reshape(-1, FRAME)]
     OpusEncoder(0).encode(frames)
     return [frame.payload or b"" for frame in frames[FRAMES:]]
@@ -152,7 +152,7 @@ class Talk(MediaStreamTrack):
         if place == FRAMES // 2:
             self.onsets.append(time.monotonic())
         packet = Packet(self._packets[place])
-        packet.pts, packet.time_base = self._sent * FRAME, Fraction(1, RTP_RATE)
+        packet.pts, packet.time_base = self._sent * TICKS, Fraction(1, RTP_RATE)
         self._sent += 1
         return packet
 

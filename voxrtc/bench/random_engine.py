@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -24,7 +25,12 @@ from voxrtc.settings import Settings
 from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
 
 SECONDS_A_WORD = 0.35
-MODELS = {"orpheus": random_models.orpheus, "csm": random_models.csm}
+MODELS = {
+    "orpheus": random_models.orpheus,
+    "csm": random_models.csm,
+    "cosyvoice2": random_models.cosyvoice2,  # this one's decoder and the next one's are Qwen2's
+    "step-audio-2-mini": partial(random_models.stepaudio2, decoder=random_models.STEP_AUDIO_2_WHOLE),
+}
 
 
 def read(settings: Settings, device: torch.device, dtype: torch.dtype) -> tuple[ModelInfo, SpeechLM]:
@@ -34,7 +40,8 @@ def read(settings: Settings, device: torch.device, dtype: torch.dtype) -> tuple[
 
     def as_long_as_its_words(utterance: Utterance) -> Prompt:
         prompt = preprocess(utterance)
-        frames = round(SECONDS_A_WORD * len(utterance.text.split()) * model.frame_rate)
+        words = " ".join([utterance.text, *(said.text for said in utterance.conversation)]).split()
+        frames = round(SECONDS_A_WORD * len(words) * model.frame_rate)
         return replace(prompt, max_frames=max(1, min(prompt.max_frames, frames)))
 
     model.preprocess = as_long_as_its_words  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import cast
 
@@ -87,6 +87,7 @@ STEP_AUDIO_2 = DecoderConfig(
     layers=STEP_LAYERS // STEP_SHARE, dim=3584, heads=28, kv_heads=4, head_dim=128, ffn_dim=18_944,
     positions=step.PROMPT + step.FRAMES, rope_theta=1e6, qkv_bias=True,
 )  # fmt: skip
+STEP_AUDIO_2_WHOLE = replace(STEP_AUDIO_2, layers=STEP_LAYERS)
 SNAC_24KHZ = SnacConfig(latent_dim=768, dim=1024, rates=(8, 8, 4, 2), codes=4096, code_dim=8)
 
 
@@ -113,10 +114,15 @@ def csm(dtype: torch.dtype, device: torch.device = HOST) -> Csm:
         network = CsmNetwork(config)
     _fill(network, dtype, device)
     network.pack()
-    codec = MimiTokens(config.codec).to(device).requires_grad_(False)
+    return Csm(network, CsmWriter(_words({BEGIN: 0, END: 1, "?": 2}), config.books), mimi(device), ["0"])
+
+
+def mimi(device: torch.device = HOST) -> MimiTokens:
+    """CSM's Mimi with random weights."""
+    codec = MimiTokens(csm_config(CSM_1B).codec).to(device).requires_grad_(False)
     codec.quantizer.entries.normal_(std=0.1)
     codec.pack()
-    return Csm(network, CsmWriter(_words({BEGIN: 0, END: 1, "?": 2}), config.books), codec, ["0"])
+    return codec
 
 
 def orpheus(dtype: torch.dtype, device: torch.device = HOST) -> Orpheus:
@@ -126,13 +132,25 @@ def orpheus(dtype: torch.dtype, device: torch.device = HOST) -> Orpheus:
     network.head = nn.Linear(ORPHEUS_3B.dim, len(SPOKEN), bias=False, device="meta")
     _fill(network, dtype, device)
     network.pack()
-    return Orpheus(network, _words({"?": 0}), OrpheusDetokenizer(Snac(SNAC_24KHZ).to(device).ready()), ["tara"])
+    return Orpheus(network, _words({"?": 0}), OrpheusDetokenizer(snac(device)), ["tara"])
 
 
-def stepaudio2(dtype: torch.dtype, device: torch.device = HOST) -> step.StepAudio2:
+def snac(device: torch.device = HOST) -> Snac:
+    """SNAC with random weights."""
+    return Snac(SNAC_24KHZ).to(device).ready()
+
+
+def stepaudio2(
+    dtype: torch.dtype,
+    device: torch.device = HOST,
+    decoder: DecoderConfig = STEP_AUDIO_2,
+    ear: EarConfig | None = None,
+    flow: FlowConfig | None = None,
+    hift: HiftConfig | None = None,
+) -> step.StepAudio2:
     """Step-Audio 2 mini with random weights, words for tokens, in nobody's voice; of the language model's layers a share.
 
-    Of language model and ear `dtype`; what hears recordings of voices is not there.
+    Of language model and ear `dtype`; what hears recordings of voices is not there. Other shapes than its own are for tests.
     """
     marks = {NAMES[field]: id for field, id in asdict(STEP_MARKS).items()}
     words = {f"word{id}" if id else "?": id for id in range(STEP_WORDS)}
@@ -140,41 +158,47 @@ def stepaudio2(dtype: torch.dtype, device: torch.device = HOST) -> step.StepAudi
         _words(words | {f"<audio_{code}>": STEP_MARKS.first_code + code for code in range(CODES)} | marks), STEP_MARKS
     )
     with torch.device("meta"):
-        network, ear = CausalLM(STEP_AUDIO_2, STEP_VOCABULARY), Ear(EarConfig())
-        network.head = nn.Linear(STEP_AUDIO_2.dim, len(writer.sayable()), bias=False)
-    for part in (network, ear):
+        network, hearing = CausalLM(decoder, STEP_VOCABULARY), Ear(ear or EarConfig())
+        network.head = nn.Linear(decoder.dim, len(writer.sayable()), bias=False)
+    for part in (network, hearing):
         _fill(part, dtype, device)
     network.head.weight[-CODES - 1 :] *= 8  # else hardly a code would be among the words, and the detokenizer had nothing to do
+    ends = torch.isin(writer.sayable(), torch.tensor([STEP_MARKS.end, STEP_MARKS.speak_end]))
+    network.head.weight[ends.to(device)] = 0  # nor does chance end it
     network.pack()
-    ear.pack()
-    flow = DiTFlow(FlowConfig(estimator=DiTConfig())).requires_grad_(False).to(device)
-    flow.prepare()
-    hift = HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False).to(device)
-    detokenizer = StepDetokenizer(flow, hift, STEP_MARKS.first_code)
-    return step.StepAudio2(network, ear, writer, detokenizer, Voices(detokenizer, cast(VoiceReader, None), {}))
+    hearing.pack()
+    sound = sound_of(DiTFlow(flow or FlowConfig(estimator=DiTConfig())), device, hift)
+    detokenizer = StepDetokenizer(sound.flow, sound.hift, STEP_MARKS.first_code)
+    return step.StepAudio2(network, hearing, writer, detokenizer, Voices(detokenizer, cast(VoiceReader, None), {}))
 
 
-def cosyvoice2(dtype: torch.dtype) -> CosyVoice2:
+def cosyvoice2(
+    dtype: torch.dtype,
+    device: torch.device = HOST,
+    decoder: DecoderConfig = COSYVOICE2,
+    flow: FlowConfig | None = None,
+    hift: HiftConfig | None = None,
+) -> CosyVoice2:
     """CosyVoice 2 with random weights, words for tokens, and a voice of as much of a recording as its flow hears.
 
-    Of the language model `dtype`; what hears recordings is not there.
+    Of the language model `dtype`; what hears recordings is not there. Other shapes than its own are for tests.
     """
     with torch.device("meta"):
-        network = CosyNetwork(COSYVOICE2, Rows(QWEN2_TEXTS, 6561))
-    _fill(network, dtype)
+        network = CosyNetwork(decoder, Rows(QWEN2_TEXTS, 6561))
+    _fill(network, dtype, device)
     pack_all(network, MOST_ROWS)
-    detokenizer = sound_of(TokenFlow(FlowConfig()))
+    detokenizer = sound_of(TokenFlow(flow or FlowConfig()), device, hift)
     model = CosyVoice2(network, CosyWriter(_words({"?": 0})), detokenizer, cast(VoiceReader, None))
     codes = torch.randint(6561, (HEARD_CODES,))
-    prompt = FlowPrompt(torch.randn(192), codes, torch.randn(2 * len(codes), 80))
+    prompt = FlowPrompt(*(part.to(device) for part in (torch.randn(192), codes, torch.randn(2 * len(codes), 80))))
     model.default = Voice(detokenizer.flow.prime(prompt), codes=tuple(codes.tolist()))
     return model
 
 
-def sound_of(flow: TokenFlow) -> FlowDetokenizer:
+def sound_of(flow: TokenFlow, device: torch.device = HOST, hift: HiftConfig | None = None) -> FlowDetokenizer:
     """A flow with the weights that it was made with, and HiFT."""
-    flow.requires_grad_(False).prepare()
-    return FlowDetokenizer(flow, HiftVocoder(HiftConfig(), 512, 9).requires_grad_(False))
+    flow.requires_grad_(False).to(device).prepare()
+    return FlowDetokenizer(flow, HiftVocoder(hift or HiftConfig(), 512, 9).requires_grad_(False).to(device))
 
 
 def _fill(network: nn.Module, dtype: torch.dtype, device: torch.device = HOST) -> None:

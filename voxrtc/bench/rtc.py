@@ -1,8 +1,8 @@
 """What sound costs the media process: our stack beside stock aiortc, in one run, over loopback.
 
-`python -m voxrtc.bench rtc --peers 6`. Listeners are aiortc peers in another process, which count packets and decrypt
-nothing. Ours is the media process as it is, fed over its socket by an engine (a third process) that makes a tone; stock is
-aiortc with a track of PCM frames and its own sender. Both are signalled in the same way.
+`python -m voxrtc.bench rtc --peers 6`. Listeners are peers in another process, which have the kernel note when packets come
+and decrypt nothing (Linux only). Ours is the media process as it is, fed over its socket by an engine (a third process) that
+makes a tone; stock is aiortc with a track of PCM frames and its own sender. Both are signalled in the same way.
 """
 
 from __future__ import annotations
@@ -18,25 +18,22 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
 import numpy as np
-import zmq
-import zmq.asyncio
-from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
-from aiortc.rtp import is_rtcp
+from aiortc import MediaStreamTrack
 
 from voxrtc.bench import beside
 from voxrtc.bench.baselines.stock_aiortc import StockServer
 from voxrtc.bench.beside import KINDS, in_turn
+from voxrtc.bench.listener import Listener, signal
+from voxrtc.bench.tones import TONE, engine_process, tone
 from voxrtc.chat import media
 from voxrtc.chat.media_client import CallRefused, MediaClient
-from voxrtc.messages import decode, encode
-from voxrtc.messages.engine import Chunk, EngineReply, EngineRequest, Generate, ModelInfo, Progress, Timing, Watch
 from voxrtc.messages.media import Offer
 from voxrtc.recent import quantile
 from voxrtc.rtc import ice
@@ -45,19 +42,8 @@ from voxrtc.rtc.sound import FRAME_SECONDS
 from voxrtc.settings import Settings
 
 SPAWN = multiprocessing.get_context("spawn")
-CHUNK = 0.1  # seconds of tone in a message of the engine
-SETTLE = 1.0  # seconds between the last connection and the measurement
-TONE = ModelInfo(
-    name="tone",
-    title="Tone",
-    description="",
-    family="tone",
-    languages=[],
-    voices=["default"],
-    licence="",
-    sample_rate=24_000,
-    frame_rate=10.0,
-)
+ASKING = 0.005  # seconds between two who ask for sound, as people do not all at once
+SETTLE = 1.0  # seconds between the last of them and the measurement
 
 
 @dataclass(frozen=True)
@@ -68,53 +54,6 @@ class Result:
     delivered: float  # packets that arrived, as a share of 50 a second
     p99_gap_ms: float
     first_packet_ms: float  # offer -> first packet, median over the peers
-
-
-def tone(seconds: float, rate: int) -> bytes:
-    """PCM16 of 440 Hz."""
-    return (8_000 * np.sin(2 * np.pi * 440 * np.arange(round(seconds * rate)) / rate)).astype(np.int16).tobytes()
-
-
-# --- the engine of ours ---
-
-
-async def make_tones(address: str) -> None:
-    """Answers each `Generate` with a tone that never ends, at the pace of its listener."""
-    socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.bind(address)
-    speaking: set[asyncio.Task[None]] = set()
-
-    async def say(client: bytes, reply: EngineReply) -> None:
-        await socket.send_multipart([client, encode(reply)])
-
-    async def speak(client: bytes, request: Generate) -> None:
-        pcm, started = tone(CHUNK, 24_000), time.monotonic()
-        timing = Timing(
-            accepted=request.accepted,
-            received=started,
-            prompt_ready=started,
-            first_step=started,
-            first_frame=started,
-            first_chunk=started,
-        )
-        for index in range(1_000_000):
-            await say(
-                client, Chunk(stream=request.stream, index=index, pcm=pcm, sample_rate=24_000, timing=None if index else timing)
-            )
-            await asyncio.sleep(started + (index - 4) * CHUNK - time.monotonic())  # half a second ahead
-
-    while True:
-        client, data = await socket.recv_multipart()
-        match decode(data, EngineRequest):
-            case Watch():
-                await say(client, Progress(state="ready", info=TONE))
-            case Generate() as request:
-                speaking.add(asyncio.create_task(speak(client, request)))
-
-
-def engine_process(address: str) -> None:
-    asyncio.run(make_tones(address))
 
 
 # --- what is measured ---
@@ -145,74 +84,6 @@ def server_process(kind: str, engine: str, address: str, core: int | None, contr
 
 
 # --- who listens ---
-
-
-Signal = Callable[[str], Awaitable[str]]  # an SDP offer to a server, for its answer
-
-
-def signal(client: MediaClient, call: str) -> Signal:
-    """To a media process of ours, or who has its face."""
-
-    async def answer(offer: str) -> str:
-        return (await client.answer(Offer(call=call, sdp=offer))).sdp
-
-    return answer
-
-
-class Listener:
-    """A peer that writes down when packets come. Once it is connected it decrypts none of its sound (12 us a packet in place
-    of 80), so that the server is what is full first.
-    """
-
-    def __init__(self, answer: Signal, direction: str = "recvonly") -> None:
-        self._answer = answer
-        self._peer = RTCPeerConnection(ice.configuration(""))
-        self._channel = self._peer.createDataChannel("oai-events")
-        transceiver = self._peer.addTransceiver("audio", direction=direction)
-        transceiver.receiver._handle_rtp_packet = self._packet  # type: ignore[method-assign]
-        self.sender = transceiver.sender
-        self._first = asyncio.Event()
-        self.arrivals: list[float] = []
-
-    async def connect(self) -> float:
-        """Seconds from making the offer to the first packet."""
-        opened = asyncio.Event()
-        self._channel.on("open", opened.set)
-        started = time.monotonic()
-        await self._peer.setLocalDescription(await self._peer.createOffer())
-        answer = await self._answer(self._peer.localDescription.sdp)
-        await self._peer.setRemoteDescription(RTCSessionDescription(answer, "answer"))
-        await self._first.wait()
-        await opened.wait()
-        self._lighten()
-        return self.arrivals[0] - started
-
-    def _lighten(self) -> None:
-        """Take the packets of sound right from the socket; all others go aiortc's way."""
-        protocol = self._peer.sctp.transport.transport._connection._nominated[1].protocol
-        received, arrivals = protocol.datagram_received, self.arrivals
-
-        def datagram_received(data: bytes, address: tuple[str, int]) -> None:
-            if 0x80 <= data[0] < 0xC0 and not is_rtcp(data):
-                arrivals.append(time.monotonic())
-            else:
-                received(data, address)
-
-        protocol.datagram_received = datagram_received
-
-    def ask(self) -> None:
-        """Have something said; stock, which always speaks, reads no events."""
-        content = [{"type": "input_text", "text": "a tone"}]
-        item = {"type": "message", "role": "user", "content": content}
-        self._channel.send(json.dumps({"type": "conversation.item.create", "item": item}))
-        self._channel.send(json.dumps({"type": "response.create"}))
-
-    async def close(self) -> None:
-        await self._peer.close()
-
-    async def _packet(self, packet: Any, arrival_time_ms: int) -> None:
-        self.arrivals.append(time.monotonic())
-        self._first.set()
 
 
 async def engine_known(client: MediaClient) -> None:
@@ -249,13 +120,13 @@ async def attend(
             listener.sender.replaceTrack(microphone())
     for listener in listeners:
         listener.ask()
+        await asyncio.sleep(ASKING)
     await asyncio.sleep(SETTLE)
     for listener in listeners:
-        listener.arrivals.clear()
+        listener.begin()
     control.send("listening")
     await asyncio.sleep(seconds)
-    gaps = [float(gap) for listener in listeners for gap in np.diff(listener.arrivals)]
-    control.send((first, gaps))
+    control.send((first, np.concatenate([listener.gaps() for listener in listeners]).tolist()))
     await asyncio.gather(*(listener.close() for listener in listeners))
 
 

@@ -12,9 +12,10 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from voxrtc.bench.search import LATE, STALLED, TTFA_BUDGET, Search
+from voxrtc.engine.caution import Caution
 from voxrtc.engine.costs import Costs, LinearCost
 from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView
 from voxrtc.engine.snapshot import LONG_CHUNK
@@ -141,11 +142,18 @@ class Simulation:
     """One policy over one list of arrivals (seconds, frames)."""
 
     def __init__(
-        self, table: Table, policy: Policy, arrivals: Iterable[tuple[float, int]], first: int = 0, chunk: int = 0
+        self,
+        table: Table,
+        policy: Policy,
+        arrivals: Iterable[tuple[float, int]],
+        first: int = 0,
+        chunk: int = 0,
+        slower: Callable[[float], float] = lambda now: 1.0,
     ) -> None:
-        self._table, self._policy = table, policy
+        """`slower`: by how much more than in the table something costs that begins now, since others use the machine."""
+        self._table, self._policy, self._slower = table, policy, slower
         self._idle_machine, self._busy_machine = (table.machine(busy, first or None, chunk or None) for busy in (False, True))
-        self._costs = table.costs()
+        self._costs, self._caution, self._reserve = table.costs(), Caution(), 0.0
         self._arrivals = deque(sorted(arrivals))
         self._live: dict[str, _Stream] = {}
         self._over: list[_Stream] = []
@@ -179,10 +187,12 @@ class Simulation:
             self._arrive()
             self._finish_codec()
             views = [stream.view(self._now, self._table.lookahead) for stream in self._live.values()]
-            plan = self._policy(self._now, views, self._busy_machine if self._codec else self._idle_machine)
+            machine = self._busy_machine if self._codec else self._idle_machine
+            plan = self._policy(self._now, views, replace(machine, caution=self._caution.at(self._now)))
             for name in plan.admit:
                 self._live[name].admitted, self._live[name].prefill_left = True, self._table.prompt
             if plan.detokenize:
+                self._reserve = plan.reserve
                 self._start_codec([(self._live[name], count) for name, count in plan.detokenize])
             parts = [*plan.prefill, *((name, 0) for name in plan.decode)]
             if parts:
@@ -197,7 +207,7 @@ class Simulation:
             self._live[name] = _Stream(name, at, frames)
 
     def _step(self, parts: list[tuple[str, int]]) -> None:
-        self._now += self._costs.step_seconds(len(parts), sum(count for _, count in parts))
+        self._now += self._slower(self._now) * self._costs.step_seconds(len(parts), sum(count for _, count in parts))
         for name, count in parts:
             stream = self._live[name]
             stream.prefill_left -= count
@@ -206,7 +216,7 @@ class Simulation:
                 stream.pending += 1
 
     def _start_codec(self, parts: list[tuple[_Stream, int]]) -> None:
-        seconds = self._costs.codec_seconds(len(parts), sum(count for _, count in parts))
+        seconds = self._slower(self._now) * self._costs.codec_seconds(len(parts), sum(count for _, count in parts))
         for stream, count in parts:
             stream.pending -= count
         self._codec = (self._now + seconds, parts)
@@ -219,6 +229,8 @@ class Simulation:
                 before = max(0, stream.given - self._table.lookahead)
                 stream.given += count
                 if fresh := max(0, stream.given - held) - before:
+                    if (slack := stream.slack(at)) is not None:
+                        self._caution.handed_over(self._now, slack, self._reserve)
                     stream.deliver(at, fresh / self._table.frame_rate)
                 if stream.given == stream.frames:
                     self._over.append(self._live.pop(stream.id))

@@ -84,7 +84,9 @@ class Server:
         memory = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
         if not stats.steps:
             return Usage(cpu, memory, others, None)
-        return Usage(cpu, memory, others, stats.overhead, stats.recorded / stats.steps)
+        codec = stats.codec_recorded / stats.codec_passes if stats.codec_passes else None
+        gap = stats.lately.gap_ms and stats.lately.gap_ms / 1000
+        return Usage(cpu, memory, others, stats.overhead, stats.recorded / stats.steps, codec, gap)
 
     async def measure(self, rate: float, requests: Sequence[Request], give_up: GiveUp = never) -> Figures:
         """One run, after a short warm-up."""

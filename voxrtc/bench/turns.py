@@ -73,9 +73,11 @@ class Look:
 
 
 class Models:
-    """The real ones. What was seen once is remembered, since all ways to find ends look at the same sounds."""
+    """The real ones, and by which clock they take their time. What was seen once is remembered, since all ways to find ends
+    look at the same sounds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
         self._transcribe = Moonshine()
         path = weights()
         self._over = SmartTurn(path) if path else None
@@ -84,10 +86,10 @@ class Models:
 
     def look(self, pcm: bytes) -> Look:
         if pcm not in self._looks:
-            started = time.perf_counter()
+            started = self._clock()
             words = self._transcribe(pcm)
             over = self._over(pcm) if self._over else 0.5
-            self._looks[pcm] = Look(words, over, time.perf_counter() - started)
+            self._looks[pcm] = Look(words, over, self._clock() - started)
         return self._looks[pcm]
 
     def voice(self, sound: Samples) -> list[float]:

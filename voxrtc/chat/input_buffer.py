@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from voxrtc.asr.client import Transcriber
@@ -129,21 +128,6 @@ class InputBuffer:
         if self._turns:
             self._turns.stop(self._now)
         self._listener.tell("input_audio_buffer.cleared")
-
-    async def transcribe(self, id: str, blocks: Iterable[Samples], said: Callable[[str, str | None], None]) -> None:
-        """The words of a sound that the client has given as an item of the conversation: nothing follows upon them."""
-        spoken, given = Spoken(id, self._listener.tell, said, self._guessed), 0
-        spoken.commit()
-        self._transcriber.begin(id, spoken, b"")
-        try:
-            for block in blocks:
-                self._transcriber.hear(id, block.tobytes())
-                given += block.nbytes
-                await asyncio.sleep(0)  # to make a minute's blocks takes 60 ms, which others cannot wait
-        except asyncio.CancelledError:
-            self._transcriber.forget(id)
-            raise
-        self._transcriber.finish(id, given)
 
     def drop(self) -> None:
         """Forget the open turn."""

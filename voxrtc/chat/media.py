@@ -16,9 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from voxrtc import logs
+from voxrtc import logs, traces
 from voxrtc.asr.client import HearingClient
-from voxrtc.chat import traces
 from voxrtc.chat.embedded import EmbeddedReplier
 from voxrtc.chat.endpoint import ChatEndpoint
 from voxrtc.chat.server import MediaServer

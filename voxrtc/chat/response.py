@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from voxrtc import logs
-from voxrtc.chat import events, traces
+from voxrtc import logs, traces
+from voxrtc.chat import events
 from voxrtc.chat.events import EventError
 from voxrtc.chat.outputs import Outputs
 from voxrtc.chat.reply import Delta, Own, Part, ReplyCut, ReplyFailed, ToolCall

@@ -161,6 +161,7 @@ class MediaServer:
             networks=[talk.session.network for talk in connected if talk.session.network],
             talking=sorted({talk.session.model for talk in self._all if not talk.session.background}),
             stood=self._stood(),
+            kept=sum(isinstance(talk, Talk) and talk.kept for talk in self._all),
         )
 
     def _drop_voice(self, voice: str) -> None:
@@ -216,6 +217,8 @@ class MediaServer:
             return refused(503, "engine_lost", self._engines.why_none())
         except Exception:  # whoever calls is waiting for an answer
             log.exception("a call could not be set up")
+            if request.call not in self._talks:
+                self._tell.pop(request.call, None)
             return refused(500, "internal_error", "This call failed inside the server; its log says why.")
 
     def _place(self, background: bool) -> bool:
@@ -249,17 +252,23 @@ class MediaServer:
     async def _connect(self, request: Offer | Dig, talk: Talk, tell: Callable[[MediaReply], None]) -> Answer | Opened:
         """A line for a talk. Raises `BadOffer`."""
         call, seat = request.call, Seat(talk, request.call, request.resume or Resume())
-        self._talks[call] = talk
-        self._calls += 1
         if isinstance(request, Dig):
-            seat.carrier = tunnel = self._tunnels[call] = Tunnel(seat, partial(_told, call, tell))
+            seat.carrier = tunnel = Tunnel(seat, partial(_told, call, tell))
             tunnel.on_close = partial(self._filled, call, tell)
+            self._note(call, talk)
+            self._tunnels[call] = tunnel
             tunnel.open()
             return Opened(call=call)
         seat.carrier = peer = Peer(ice.configuration(self._stun, request.relays), seat)
+        self._note(call, talk)
         if talk.fresh:
             talk.begin(seat)
         return Answer(call=call, sdp=await peer.answer(request.sdp), token=talk.token)
+
+    def _note(self, call: str, talk: Talk) -> None:
+        """It has a line now, which will end; one that could not be made would take a place for ever."""
+        self._talks[call] = talk
+        self._calls += 1
 
     def _filled(self, call: str, tell: Callable[[MediaReply], None]) -> None:
         del self._tunnels[call]

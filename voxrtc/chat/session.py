@@ -6,7 +6,6 @@ Otherwise it speaks the user's last message itself, if it was typed; what the pe
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import time
@@ -23,6 +22,7 @@ from voxrtc.chat.conversation import Conversation
 from voxrtc.chat.ear import Ear
 from voxrtc.chat.events import EventError
 from voxrtc.chat.formats import Blocks, blocks_of, decode, describe
+from voxrtc.chat.given import Given
 from voxrtc.chat.input_buffer import InputBuffer
 from voxrtc.chat.manner import Manner
 from voxrtc.chat.outputs import Outputs
@@ -74,12 +74,12 @@ class Session:
         self._input = InputBuffer(self, self._ear, detect, turns)
         self.speaking = Speaking(engines, lambda: self.line, self.tell, tally)
         self._conversation = Conversation()
+        self._given = Given(self._ear, self.tell, self._conversation.understood)
         self._appended = Blocks(Format())  # by `input_audio_buffer.append`
         self.output_format = Format()  # of the sound in `response.output_audio.delta`
         self.network: Network | None = None  # as the client measured it last
         self._turn: Turn | None = None  # the last one said, until it is answered
         self.took: str | None = None  # id of the last event of the client's that had one
-        self._tasks: set[asyncio.Task[None]] = set()
 
     # --- the peer's side (PeerListener) ---
 
@@ -141,8 +141,7 @@ class Session:
         self.speaking.close()
         self._input.drop()
         self._ear.close()
-        for task in self._tasks:
-            task.cancel()
+        self._given.close()
 
     def started(self, clock: Clock) -> None:
         self.speaking.started(clock)
@@ -258,10 +257,7 @@ class Session:
         sound = [decode(part.audio, form, f"item.content[{number}].audio") for number, part in given if part.audio]
         self._tell_item(item, self._conversation.add(item, event.previous_item_id))
         if any(not part.known.is_set() for part in items.heard(item)):
-            blocks = chain.from_iterable(blocks_of(samples, form) for samples in sound)
-            task = asyncio.ensure_future(self._input.transcribe(item.id, blocks, self._conversation.understood))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._given.add(item.id, chain.from_iterable(blocks_of(samples, form) for samples in sound))
 
     def _complain(self, error: EventError, cause: str | None = None) -> None:
         self.line.send(events.error(error.code, str(error), error.param, error.event_id or cause))

@@ -67,6 +67,8 @@ class Device:
         self.beside, self._cuda = device.type != "cpu", device.type == "cuda"
         self.records = self._cuda  # its work can be recorded: CUDA graphs
         self._codec = torch.cuda.Stream(device) if self._cuda else None
+        if self._cuda:
+            torch.backends.cudnn.allow_tf32 = False  # else convolutions keep 10 bits, and detokenizers promise to be exact
 
     def chosen(self) -> AbstractContextManager[object]:
         """Within it, what is done on this thread without naming a GPU is done on this one."""

@@ -80,6 +80,10 @@ class Fleet:
         """The models that are ready, or were until their engines died and are being restarted; the default one first."""
         return [client.info for client in self._clients.values() if client.info]
 
+    def named(self, model: str) -> str:
+        """The model meant: the first that is known where none is named."""
+        return model or next((info.name for info in self.known), self.default)
+
     def runs(self, model: str) -> bool:
         """A model takes text while it speaks, as far as is known."""
         return any(info.running for info in self.known if info.name == model)
@@ -90,15 +94,15 @@ class Fleet:
 
     def hears(self, model: str) -> bool:
         """A model hears and answers by itself, as far as is known. "": the one that speaks when none is named."""
-        return any(info.kind == "speech to speech" for info in self.known if info.name == self._name(model))
+        return any(info.kind == "speech to speech" for info in self.known if info.name == self.named(model))
 
     def hear(self, model: str, sound: Hear) -> None:
         """`EngineClient.hear`, by this model's engine."""
-        self._clients[self._name(model)].hear(sound)
+        self._clients[self.named(model)].hear(sound)
 
     def unhear(self, model: str, hearing: str) -> None:
         """`EngineClient.unhear`."""
-        self._clients[self._name(model)].unhear(hearing)
+        self._clients[self.named(model)].unhear(hearing)
 
     async def generate(self, request: Generate) -> AsyncGenerator[News, None]:
         """`EngineClient.generate` by the engine of `request.model`. Raises `StreamFailed`."""
@@ -267,14 +271,10 @@ class Fleet:
 
     # --- who speaks ---
 
-    def _name(self, model: str) -> str:
-        """The model meant: the first that is known where none is named."""
-        return model or next((info.name for info in self.known), self.default)
-
     def _engine_for(self, model: str) -> EngineClient:
         """The engine to ask. Raises `StreamFailed` where there is none and none is on its way."""
         known = [info.name for info in self.known]
-        model = self._name(model)
+        model = self.named(model)
         client, expected = self._clients.get(model), model == self.default
         if self._processes:
             expected = self._processes.runs(model)

@@ -1,13 +1,16 @@
-"""CUDA graphs: what a decode step asks of the device is recorded once for each shape, and then repeated by one call.
+"""CUDA graphs: what a decode step or a detokenizer's pass asks of the device is recorded once for each shape, and then
+repeated by one call.
 
 A small model's step is a few hundred kernels of a few microseconds each, and Python takes longer to ask for them than the GPU
-to run them. A graph repeats them on the same addresses: so the inputs of a step lie in the same place each time (`staging`),
-and all else that a step reads or writes are tables and weights, which never move. Nothing here is CUDA's but `CudaRecorder`.
+to run them. A graph repeats them on the same addresses: so the inputs of a step lie in the same place each time (`staging`,
+and of a pass `codecs.lanes`), and all else that it reads or writes are tables and weights, which never move. Nothing here is
+CUDA's but `CudaRecorder`.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -35,15 +38,17 @@ class Recorder(Protocol):
 
 
 class CudaRecorder:
-    """By CUDA graphs, whose memory is shared: only one of them runs at a time."""
+    """By CUDA graphs, whose memory is shared: only one of them runs at a time. Steps and detokenizer have one each."""
+
+    _one_at_a_time = threading.Lock()  # of all recorders: before a recording torch waits for the device, and gives memory back
 
     def __init__(self) -> None:
-        self._pool = torch.cuda.graph_pool_handle()
+        self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
 
     def __call__(self, work: Callable[[], Any]) -> Recording:
         graph = torch.cuda.CUDAGraph()
-        # the detokenizer's thread is not to be disturbed, nor to disturb
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        recording = torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local")
+        with self._one_at_a_time, recording:  # meanwhile the other thread's work goes on undisturbed
             result = work()
         return Recording(graph.replay, result)
 
@@ -52,6 +57,7 @@ class Graphs:
     """Recordings by a key, which says all that may differ between two times but for the numbers at fixed addresses."""
 
     def __init__(self, record: Recorder) -> None:
+        self.runs = self.repeats = 0  # how often something was to be done, and how often it came of a recording
         self._record = record
         self._known: dict[Hashable, Recording] = {}
         self._seen: set[Hashable] = set()
@@ -62,13 +68,19 @@ class Graphs:
         """Recordings."""
         return len(self._known)
 
+    def recount(self) -> None:
+        """What was done until now counts no more."""
+        self.runs = self.repeats = 0
+
     def run(self, key: Hashable, work: Callable[[], T]) -> tuple[T, bool]:
         """The result of `work`, and whether it came of a recording. That is good until the next time with a key of this kind.
 
         The first time it is just done, as kernels are compiled and buffers made then; the second time it is recorded. What
         cannot be recorded is done as ever.
         """
+        self.runs += 1
         if recording := self._known.get(key) or self._recorded(key, work):
+            self.repeats += 1
             if not recording.done:
                 recording.replay()
             return recording.result, True
@@ -81,7 +93,7 @@ class Graphs:
         try:
             recording = self._record(work)
         except Exception as unfit:  # noqa: BLE001  whatever a model's code does that no graph can
-            log.warning("steps of %s are not recorded: %s", key, unfit)
+            log.warning("work of %s is not recorded: %s", key, unfit)
             self._unfit.add(key)
             return None
         self._known[key] = Recording(recording.replay, recording.result)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -59,23 +58,3 @@ class Link:
     def ready(self) -> bool:
         """It takes streams, unless it is `draining`."""
         return self.transport is not None and self.progress is not None and self.progress.state == "ready"
-
-
-class Homes:
-    """Where things are, by their keys: the names of replicas. Of at most so many, the latest; "" is nowhere."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._names: OrderedDict[str, str] = OrderedDict()
-
-    def get(self, key: str) -> str:
-        return self._names.get(key, "")
-
-    def put(self, key: str, name: str) -> None:
-        self._names[key] = name
-        self._names.move_to_end(key)
-        if len(self._names) > self._most:
-            self._names.popitem(last=False)
-
-    def pop(self, key: str) -> str:
-        return self._names.pop(key, "")

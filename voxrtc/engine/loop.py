@@ -23,6 +23,7 @@ import msgspec
 import torch
 from torch import Tensor
 
+from voxrtc.engine.caution import Caution
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import Door
 from voxrtc.engine.precedence import listeners_first
@@ -90,7 +91,8 @@ class Engine:
         self.worker, self.info, self.policy, self.chunks, self.clock = worker, info, policy, chunks, clock
         self.streams: dict[str, Stream] = {}
         self.counters = Counters(born=clock())
-        self.costs = Costs()
+        self.costs, self.caution = Costs(), Caution()
+        self._reserve = 0.0  # seconds that the detokenizer was given for what it does now
         self.door = Door(info, worker.model, max_waiting)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._slots = list(range(worker.slots))
@@ -158,7 +160,7 @@ class Engine:
         now = self.clock()
         views = [view(stream, self.worker, now) for stream in self.streams.values() if stream.piece or stream.prepared]
         share = self.counters.prompt_share
-        room = machine(self.worker, self.costs, share, self._sounding.busy, self.chunks)
+        room = machine(self.worker, self.costs, share, self._sounding.busy, self.chunks, self.caution.at(now))
         plan = listeners_first(self.policy, now, views, room)
         working = bool(self._flights) or not plan.idle
         if working:
@@ -178,6 +180,7 @@ class Engine:
         for name in plan.admit:
             self._admit(self.streams[name])
         if plan.detokenize:
+            self._reserve = plan.reserve
             self._sounding.begin([(self.streams[name], count) for name, count in plan.detokenize])
         parts = [*plan.prefill, *((name, 1) for name in plan.decode if not self._all_asked(name))]
         if parts:
@@ -242,6 +245,7 @@ class Engine:
 
     def _observe(self, seconds: float, streams: int, frames: int) -> None:
         self.costs.codec.observe(seconds, streams, frames)
+        self.counters.calls += 1
 
     def _sounded(self, stream: Stream, piece: Piece, samples: Tensor | Exception, final: bool) -> None:
         if isinstance(samples, Exception):
@@ -254,7 +258,9 @@ class Engine:
 
     def _hand_over(self, stream: Stream, piece: Piece, samples: Tensor, final: bool) -> None:
         rate = self.worker.model.detokenizer.sample_rate
-        timing = None if stream.chunks else stream.timing(self.clock())
+        now = self.clock()
+        timing = None if stream.chunks else stream.timing(now)
+        self._heed(stream, now)
         if timing and not stream.request.continues:
             self.counters.sounded(timing.first_chunk, timing.first_chunk - timing.accepted)
         stream.state = State.PLAYING
@@ -268,6 +274,13 @@ class Engine:
         stream.reply(msgspec.structs.replace(sound, timing=timing, frames=frames))
         stream.chunks += 1
         self.counters.chunks += 1
+
+    def _heed(self, stream: Stream, now: float) -> None:
+        """Whether its chunk comes as late as that others should be let in with more caution. Who waits for text, or stands for
+        others, is short for another reason."""
+        slack, expected = stream.slack(now), stream.request.background or (stream.running and not stream.running.exhausted)
+        if slack is not None and not expected:
+            self.caution.handed_over(now, slack, self._reserve)
 
     # --- a stream's life ---
 
@@ -295,8 +308,9 @@ class Engine:
             case GetModels():
                 reply(Models(call=request.call, models=[self.info]))
             case GetStats():
-                streams = self.streams.values()
-                reply(stats(request.call, self.counters, self.costs, streams, self.worker, self.policy, self.clock()))
+                now = self.clock()
+                known = self.counters, self.costs, self.caution.at(now), self.streams.values(), self.worker, self.policy
+                reply(stats(request.call, *known, now))
 
     def _begin(self, request: Generate, reply: Reply, at: float) -> None:
         self.door.look(self.streams.values())

@@ -14,12 +14,12 @@ from collections.abc import Callable
 
 from voxrtc.engine.client import LOST, EngineLost, Transport
 from voxrtc.engine.clocks import Offset, from_replica, to_replica
-from voxrtc.engine.link import Homes, Host, Link, Placed
-from voxrtc.engine.router import Replica, capacity, choose
+from voxrtc.engine.link import Host, Link, Placed
+from voxrtc.engine.placing import Placing
 from voxrtc.engine.server import Reply
 from voxrtc.engine.sums import added, counted
 from voxrtc.machine import resident
-from voxrtc.messages.conversation import Forget, Hear, Wrote, hearings
+from voxrtc.messages.conversation import Forget, Hear, Wrote
 from voxrtc.messages.engine import (
     Cancel,
     Chunk,
@@ -47,8 +47,6 @@ from voxrtc.messages.engine import (
 LOOK_EVERY = 0.25  # seconds between looks at a replica's load
 SILENT = 10.0  # seconds without an answer, after which a replica is taken to hang, and ended
 FOUND_WITHIN = 10.0  # seconds that a connection may take before its address is asked for again
-OF = "/"  # parts a hearing's id from the conversation's: see `Hear`
-VOICES, HEARINGS = 64, 4096  # recordings, and things said, of which it is known where they were heard
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +63,10 @@ class Replicas:
         self._host, self._tell, self._opened = host, tell, opened
         self._loop = asyncio.get_running_loop()
         self._links: dict[str, Link] = {}
+        self._placing = Placing(self._links)
         self._past: Stats | None = None  # what replicas had counted that are gone
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._owners: dict[str, Link] = {}  # of streams
-        self._voices = Homes(VOICES)  # of recordings, by their digests: who made them into voices
-        self._hearings = Homes(HEARINGS)  # who heard what people said
         self._policy: SetPolicy | None = None
         self._info: ModelInfo | None = None
         self._calls = itertools.count()
@@ -125,13 +122,13 @@ class Replicas:
             case Generate():
                 self._place(Placed(request, reply))
             case Hear(hearing=hearing, first=first):
-                if link := self._hears(hearing, first):
+                if link := self._links.get(self._placing.hearing(hearing, first)):
                     self._send(link, request)
             case Forget(hearing=hearing):
-                if link := self._links.get(self._hearings.pop(hearing)):
+                if link := self._links.get(self._placing.forget_hearing(hearing)):
                     self._send(link, request)
             case ForgetVoice(digest=digest):
-                self._voices.pop(digest)
+                self._placing.forget_voice(digest)
                 for link in self._links.values():
                     self._send(link, request)
             case Cancel(stream=stream) | Playout(stream=stream) | Extend(stream=stream):
@@ -152,45 +149,14 @@ class Replicas:
                 self._answer()
 
     def _place(self, stream: Placed) -> None:
-        """Give a stream to the replica that has its voice, or what was said in its conversation, or most room."""
-        request = stream.request
-        voice = request.reference.digest if request.reference else ""
-        said = hearings(request.conversation)
-        name = self._choose(self._hearings.get(said[-1]) if said else self._voices.get(voice), surely=bool(said))
+        name = self._placing.stream(stream.request)
         if not name:
-            stream.reply(Failed(stream=request.stream, code="engine_lost", message=LOST))
+            stream.reply(Failed(stream=stream.request.stream, code="engine_lost", message=LOST))
             return
-        if voice:
-            self._voices.put(voice, name)
         link = self._links[name]
-        link.streams[request.stream] = stream
-        self._owners[request.stream] = link
-        self._send(link, request)
-
-    def _hears(self, hearing: str, first: bool) -> Link | None:
-        """Who hears this, and if need be who is to: the one that heard the conversation so far."""
-        if not self._hearings.get(hearing) and first:
-            conversation = hearing.rpartition(OF)[0]
-            name = self._choose(self._hearings.get(conversation), surely=True)
-            for key in (hearing, conversation):
-                self._hearings.put(key, name)
-        return self._links.get(self._hearings.get(hearing))
-
-    def _choose(self, home: str, surely: bool) -> str:
-        """A replica for one more stream, whose things are at `home`: that one `surely`, however full. "": there is none."""
-        able = [link for link in self._links.values() if link.ready and not link.draining]
-        if surely and any(link.name == home for link in able):
-            return home
-        return choose([self._known(link, home) for link in able]) if able else ""
-
-    def _known(self, link: Link, home: str) -> Replica:
-        """Streams of other routers are as many as they were at the last look, ours are known."""
-        assert self._info
-        stats = link.stats
-        ours = link.streams.keys() | link.ended
-        others = sum(each.stream not in ours for each in stats.streams) if stats else 0
-        room = capacity(stats.costs, self._info.frame_rate, stats.slots) if stats else 1
-        return Replica(link.name, others + len(link.streams), room, near=link.name == home)
+        link.streams[stream.request.stream] = stream
+        self._owners[stream.request.stream] = link
+        self._send(link, stream.request)
 
     def _send(self, link: Link, request: EngineRequest) -> None:
         if link.transport:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from voxrtc.engine.costs import Costs
 from voxrtc.messages.engine import PolicyName
@@ -58,6 +58,7 @@ class Machine:
     detokenizer_busy: bool  # its thread is still at an earlier chunk
     prompt_share: float = 0.0  # prompt tokens that are run for each frame, on the average
     page_size: int = 1 << 30  # positions
+    caution: float = 1.0  # by how much more than its costs say the machine is planned for: `engine.caution`
     costs: Costs = field(default_factory=Costs)
 
 
@@ -72,6 +73,7 @@ class StepPlan:
     decode: tuple[str, ...] = ()
     detokenize: tuple[tuple[str, int], ...] = ()  # with the number of frames
     paused: bool = False  # background streams have no part in it, for a listener's sake
+    reserve: float = 0.0  # seconds that `detokenize` may take from when it is wanted; 0: the policy keeps none
 
     @property
     def idle(self) -> bool:
@@ -129,10 +131,12 @@ def playout(now: float, streams: Sequence[StreamView], machine: Machine) -> Step
     queue = _by_arrival(streams)
     inside = sorted((s for s in queue if s.admitted), key=lambda s: _deadline(now, s, machine))
     chunks: list[StreamView] = []
+    reserve = 0.0
     if not machine.detokenizer_busy:
         load = _load(inside, machine)
         chunks = _most_urgent(now, [s for s in inside if _due(now, s, load, machine)], load, machine)
-    return _plan(queue, inside, chunks, machine, admit=_viable(queue, inside, machine))
+        reserve = load.reserve if _keeps_pace(max(1, _active(inside, machine)), machine) else 0.0
+    return replace(_plan(queue, inside, chunks, machine, admit=_viable(queue, inside, machine)), reserve=reserve)
 
 
 POLICIES: dict[PolicyName, Policy] = {"fifo": fifo, "two_phase": two_phase, "playout": playout, "offline": offline}
@@ -302,7 +306,7 @@ def _starts(now: float, stream: StreamView, load: _Load, machine: Machine) -> bo
         return False
     wait, waited = machine.min_chunk * load.step + load.reserve, now - stream.arrived
     hurry = waited < BUDGET <= waited + wait
-    return stream.fresh / machine.frame_rate >= (1.0 if hurry else MARGIN) * wait
+    return stream.fresh / machine.frame_rate >= (1.0 if hurry else MARGIN) * machine.caution * wait
 
 
 def _size(slack: float, load: _Load, machine: Machine) -> int:
@@ -348,4 +352,5 @@ def _viable(queue: Sequence[StreamView], inside: Sequence[StreamView], machine: 
 def _keeps_pace(streams: int, machine: Machine) -> bool:
     frame = 1 / machine.frame_rate
     codec = machine.costs.codec_seconds(streams, streams * machine.chunk)
-    return _step_seconds(streams, machine) <= LOAD * frame and codec <= LOAD * machine.chunk * frame
+    load = LOAD / machine.caution
+    return _step_seconds(streams, machine) <= load * frame and codec <= load * machine.chunk * frame

@@ -52,6 +52,7 @@ class Counters:
     born: float
     steps: int = 0
     recorded: int = 0  # of the steps
+    calls: int = 0  # of the detokenizer
     frames: int = 0
     chunks: int = 0
     frames_after_cancel: int = 0
@@ -125,7 +126,9 @@ def _pages_to_enter(stream: Stream, worker: Worker) -> int:
     return min(worker.cache.pages_for(stream.prepared.length) + 1, worker.cache.pages) if stream.prepared else 0
 
 
-def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy: bool, sizes: ChunkSizes) -> Machine:
+def machine(
+    worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy: bool, sizes: ChunkSizes, caution: float
+) -> Machine:
     """What the worker has room for, and what work costs it."""
     detokenizer = worker.model.detokenizer
     chunk = max(detokenizer.min_chunk, round(CHUNK_SECONDS * worker.model.frame_rate))
@@ -143,11 +146,19 @@ def machine(worker: Worker, costs: Costs, prompt_share: float, detokenizer_busy:
         max_ahead=MAX_AHEAD,
         detokenizer_busy=detokenizer_busy,
         costs=costs,
+        caution=caution,
     )
 
 
 def stats(
-    call: int, sums: Counters, costs: Costs, streams: Collection[Stream], worker: Worker, policy: Policy, now: float
+    call: int,
+    sums: Counters,
+    costs: Costs,
+    caution: float,
+    streams: Collection[Stream],
+    worker: Worker,
+    policy: Policy,
+    now: float,
 ) -> Stats:
     """The answer to `GetStats`."""
     return Stats(
@@ -175,9 +186,12 @@ def stats(
         step_times=sums.step_times.histogram,
         waiting=waiting(streams),
         recorded=sums.recorded,
-        graphs=worker.graphs.count if worker.graphs else 0,
+        graphs=sum(graphs.count for graphs in (worker.graphs, worker.codec_graphs) if graphs),
+        codec_passes=worker.codec_graphs.runs if worker.codec_graphs else sums.calls,
+        codec_recorded=worker.codec_graphs.repeats if worker.codec_graphs else 0,
         streams=[_stream(s, now) for s in streams],
         now=now,
+        caution=round(caution, 3),
     )
 
 
@@ -208,4 +222,4 @@ def _steps(lately: Collection[Landed], now: float) -> StepStats:
 
 def _median_ms(seconds: list[float]) -> float | None:
     """The middle one: a pause for want of work is no gap."""
-    return round(1000 * median(seconds), 2) if seconds else None
+    return round(1000 * median(seconds), 3) if seconds else None

@@ -12,7 +12,7 @@ from voxrtc.recent import Histogram, Latency
 
 GROWING = (
     "steps", "frames", "chunks", "finished", "cancelled", "failed", "frames_after_cancel", "preempted", "gave_way", "paused",
-    "recorded",
+    "recorded", "codec_passes", "codec_recorded",
 )  # fmt: skip
 SUMS = (*GROWING, "kv_pages_used", "kv_pages", "waiting", "slots", "graphs")
 
@@ -42,6 +42,7 @@ def added(call: int, each: Mapping[str, Stats], past: Stats | None = None) -> St
         uptime=max(stats.uptime for stats in everyone),
         overhead=fmean(stats.overhead for stats in everyone),
         streams=[replace(stream, replica=name) for name, stats in each.items() for stream in stats.streams],
+        caution=max(stats.caution for stats in everyone),
         ttfa=_latency([stats.ttfa for stats in everyone if stats.ttfa.count]),
         lately=_steps([stats.lately for stats in everyone if stats.lately.count]),
         replicas=[ReplicaStats(name=name, streams=len(s.streams), waiting=s.waiting) for name, s in each.items()],
@@ -74,4 +75,6 @@ def _steps(all_: list[StepStats]) -> StepStats:
         streams=mean(one.streams for one in all_),
         ms=mean(one.ms for one in all_),
         expected_ms=mean(one.expected_ms for one in all_),
+        recorded=mean(one.recorded for one in all_),
+        gap_ms=mean(one.gap_ms for one in all_),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from voxrtc.engine.caution import Caution
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import Stays
 from voxrtc.engine.snapshot import Counters
@@ -36,7 +37,10 @@ def warm_up(engine: Engine) -> None:
     if heard:
         engine.submit(Forget(hearing=EAR), _nobody)
     engine.counters = Counters(born=engine.clock())
+    if graphs := engine.worker.codec_graphs:
+        graphs.recount()
     engine.door.stays = Stays()  # people have more said than that
+    engine.caution = Caution()  # nor do they come 64 at a time
 
 
 def _hear_silence(engine: Engine) -> tuple[ConversationTurn, ...]:

@@ -120,11 +120,17 @@ class Worker:
         self.states = model.new_states(slots + spare)
         self.sampling = SamplingTable(slots, model.device)
         tokens = self.cache.table.numel() * page_size  # more than any step has
-        if recorder is None and self.device.records:
-            recorder = CudaRecorder()
-        self.graphs = Graphs(recorder) if recorder and self.attention.fixed else None
+        recording = recorder is not None or self.device.records
+        self.graphs = Graphs(recorder or CudaRecorder()) if recording and self.attention.fixed else None
+        self.codec_graphs = self._record_codec(recorder) if recording else None
         self._ended: Mark | None = None  # the step before
         self._staging = Staging(3 * (slots + 1) + 2 * tokens, 5, torch.long, model.device) if spare else None
+
+    def _record_codec(self, recorder: Recorder | None) -> Graphs | None:
+        """Of the detokenizer, where its calls have a form for that."""
+        with self.device.detokenizing():
+            graphs = Graphs(recorder or CudaRecorder())
+            return graphs if self.model.detokenizer.record(self.slots, graphs.run) else None
 
     def most_pages(self, prompt: Prompt) -> int:
         """Cache pages that a prompt and all its frames may take."""
@@ -201,8 +207,8 @@ class Worker:
                 sampler.advance()
                 return sampled
 
-            frames, repeated = self._do(frames_only, ("sample", len(slots), len(tasks), *manner), sample)
-            recorded = recorded and repeated
+            # only what a recording left lies where a recording can find it
+            frames, recorded = self._do(recorded, ("sample", len(slots), len(tasks), *manner), sample)
         self._ended = self.device.mark()
         healthy = hidden.isfinite().all(-1)
         outcome = Sent(healthy, frames) if self.device.beside else Here(healthy, frames)

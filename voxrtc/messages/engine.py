@@ -352,8 +352,11 @@ class Stats(Message):
     step_times: Histogram = Histogram()
     now: float = 0.0  # by the engine's clock
     replicas: list[ReplicaStats] = msgspec.field(default_factory=list)  # none of an engine by itself
-    graphs: int = 0  # CUDA graphs that were recorded
+    graphs: int = 0  # CUDA graphs that were recorded, of steps and of the detokenizer's passes
     recorded: int = 0  # of the steps, those that were repeated from them
+    caution: float = 1.0  # by how much more than its costs say the machine is planned for
+    codec_passes: int = 0  # of the detokenizer; a call is one or several
+    codec_recorded: int = 0  # of these, those that were repeated from CUDA graphs
 
 
 EngineRequest = (

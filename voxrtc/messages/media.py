@@ -259,7 +259,8 @@ class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
     `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played,
-    `talking` the models that conversations go on with, `stood` is how often and how long the event loop did.
+    `talking` the models that conversations go on with. `kept` are sessions whose line broke, and whose client may come back;
+    `stood` is how often and how long the event loop did.
     """
 
     call: str
@@ -272,6 +273,7 @@ class MediaStats(Message):
     networks: list[Network] = msgspec.field(default_factory=list)
     talking: list[str] = msgspec.field(default_factory=list)
     stood: Stood = Stood()
+    kept: int = 0
 
 
 MediaRequest = (

@@ -11,7 +11,7 @@ from voxrtc.rtc.sound import RATE, Samples
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The playout clock of one stream, in samples at 48 kHz."""
+    """The playout clock of one stream, in samples at `RATE`."""
 
     stream: str
     sent: int  # handed to the transport
@@ -45,10 +45,10 @@ class Frame:
     its first packet depends on nothing that the listener did or did not hear before."""
 
     run: int
-    pcm: Samples  # (960,)
+    pcm: Samples  # (`FRAME`,)
     samples: int = 0  # of the stream, played for the first time
     length: int = 0  # of the stream in all; what follows is padding or a fade
-    primer: Samples | None = None  # (960,) what was heard just before, when the run begins amid sound
+    primer: Samples | None = None  # (`FRAME`,) what was heard just before, when the run begins amid sound
     payload: bytes | None = None  # set once encoded
 
 

@@ -15,8 +15,7 @@ import numpy as np
 from av.packet import Packet
 
 from voxrtc.rtc.resampler import Resampler
-from voxrtc.rtc.sound import RATE as RTP_RATE
-from voxrtc.rtc.sound import SampleQueue, Samples
+from voxrtc.rtc.sound import RTP_RATE, SampleQueue, Samples
 
 RATE = 16_000
 BLOCK = 512  # samples (32 ms): what a voice activity detector reads at a time

@@ -16,7 +16,7 @@ from voxrtc.rtc.offer import BadOffer, checked
 from voxrtc.rtc.playout import PAST
 from voxrtc.rtc.receiver import received, shorten, tap
 from voxrtc.rtc.sender import Sender
-from voxrtc.rtc.sound import FRAME
+from voxrtc.rtc.sound import TICKS
 from voxrtc.rtc.track import PlayoutTrack
 
 LABEL = "oai-events"
@@ -155,7 +155,7 @@ class Peer:
     def number(self, stamp: int) -> int | None:
         """The number of the packet that went out with this RTP timestamp; None for one that did not, or long ago."""
         last = self._track.last if self._track else self._last
-        behind = (self._sender.newest - stamp) % (1 << 32) // FRAME
+        behind = (self._sender.newest - stamp) % (1 << 32) // TICKS
         return last - behind if behind <= PAST else None
 
     # --- the data channel ---

@@ -15,7 +15,7 @@ from voxrtc.rtc.sound import FADE, FRAME, RATE, SampleQueue, Samples, echo, fade
 
 AHEAD, REFILL = 14, 4  # frames encoded before they are due; when so few are left, the next are encoded, ten in a job
 CAPACITY = 2 * RATE  # samples that may wait; beyond it the writer waits
-LOOKAHEAD = 120  # samples (2.5 ms) that a low-delay Opus encoder keeps back: silence pushes the last ones out
+LOOKAHEAD = 60  # samples (2.5 ms) that a low-delay Opus encoder keeps back: silence pushes the last ones out
 PROGRESS = 25  # frames between two readings of a clock that runs: its reader lets it run on between them
 LEAD = 6  # frames that are played once more after a hold: they were on their way to an ear that was hushed meanwhile
 QUIET = 330  # of 32768 (-40 dB): a frame that stays below is a pause
@@ -80,7 +80,7 @@ class Playout:
         return self.generation
 
     def push(self, samples: Samples) -> None:
-        """Append samples (48 kHz, no more than `room`) to the present stream."""
+        """Append samples (no more than `room`) to the present stream."""
         assert self._stream is not None
         assert not self._stream.finished
         assert len(samples) <= self.room

@@ -10,10 +10,10 @@ from voxrtc.rtc.sound import RATE, Samples
 
 
 class Resampler:
-    """PCM16 of any rate to samples at 48 kHz, or what `rate` says, for one stream: state is kept from chunk to chunk, no
+    """PCM16 of any rate to samples at `RATE`, or what `rate` says, for one stream: state is kept from chunk to chunk, no
     sample is lost.
 
-    libswresample keeps 32 output samples back at 24 kHz; soxr HQ would keep 31 ms, which is slack taken from every
+    libswresample keeps 16 samples back at 48 kHz; soxr HQ would keep 31 ms, which is slack taken from every
     stream's start. `av.AudioResampler` would start two threads for each stream, which have nothing to do.
     """
 

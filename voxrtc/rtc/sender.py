@@ -20,7 +20,7 @@ from aiortc.rtp import HeaderExtensions
 from aiortc.stats import RTCRemoteInboundRtpStreamStats
 
 from voxrtc.rtc.beat import beat
-from voxrtc.rtc.sound import FRAME
+from voxrtc.rtc.sound import TICKS
 from voxrtc.rtc.track import PlayoutTrack
 
 HEADER = struct.Struct("!BBHII")  # version and extension, marker and payload type, number, timestamp, source (RFC 3550, 5.1)
@@ -75,7 +75,7 @@ class Sender:
     def _step(self, now: float) -> None:
         track = self.track
         if track and (payload := track.due(now, self._again)) is not None:
-            self._send(payload, (self._origin + track.last * FRAME) % (1 << 32))
+            self._send(payload, (self._origin + track.last * TICKS) % (1 << 32))
 
     def _again(self) -> None:
         """What was due is encoded now."""

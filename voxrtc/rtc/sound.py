@@ -7,10 +7,11 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
-RATE = 48_000  # Opus over RTP always counts in 48 kHz (RFC 7587 section 4.1)
-FRAME = 960  # samples in a frame: aiortc stamps all packets of one longer frame alike, so never more
+RATE = 24_000  # Hz: what every model makes, and Opus takes as it is. Whose model makes more has to raise it
+FRAME = 480  # samples in a frame (20 ms): aiortc stamps all packets of one longer frame alike, so never more
 FRAME_SECONDS = FRAME / RATE
-FADE = 240  # samples (5 ms) over which sound that must end comes to nothing
+FADE = 120  # samples (5 ms) over which sound that must end comes to nothing
+RTP_RATE, TICKS = 48_000, 960  # Opus over RTP counts in 48 kHz, whatever was encoded (RFC 7587 section 4.1); a frame's
 
 Samples = npt.NDArray[np.int16]
 
@@ -62,7 +63,7 @@ def power(samples: Samples) -> float:
 
 
 def frame_of(samples: Samples) -> Samples:
-    """A frame (960,) of its own that begins with `samples` (at most 960) and goes on in silence."""
+    """A frame of its own that begins with `samples` (at most `FRAME`) and goes on in silence."""
     frame = np.zeros(FRAME, np.int16)
     frame[: len(samples)] = samples
     return frame

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 from weakref import WeakSet
 
@@ -14,14 +15,15 @@ from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
 from av.packet import Packet
 
-from voxrtc.rtc.opus import CHEAPEST, COMPLEXITY, EXECUTOR, MANY, TIME_BASE, OpusEncoder, silence
+from voxrtc.rtc.opus import CHEAPEST, COMPLEXITY, EXECUTOR, MANY, OpusEncoder, silence
 from voxrtc.rtc.pacer import Pacer
 from voxrtc.rtc.playout import LEAD, REFILL, Clock, Frame, Playout, PlayoutListener
 from voxrtc.rtc.quality import Adaptation
 from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.soon import Soon
-from voxrtc.rtc.sound import FRAME, RATE, Samples
+from voxrtc.rtc.sound import RATE, RTP_RATE, TICKS, Samples
 
+TIME_BASE = Fraction(1, RTP_RATE)
 EARLY = 0.001  # seconds by which a clock's wake-up may be early
 WAKE = RATE // 10  # room (samples) that wakes a waiting writer: 0.1 s, so that a full queue costs 10 wake-ups a second
 
@@ -69,7 +71,7 @@ class Utterance:
 
 
 class PlayoutTrack(MediaStreamTrack):
-    """Continuous sound at 48 kHz, one Opus packet every 20 ms; where nothing is spoken, silence, and then hardly a packet.
+    """Continuous sound, one Opus packet every 20 ms; where nothing is spoken, silence, and then hardly a packet.
 
     `now` and `sleep` are the clock, for tests.
     """
@@ -242,7 +244,7 @@ class PlayoutTrack(MediaStreamTrack):
             payload = self._payload()
         packet = Packet(payload)
         self._last = self._playout.number - 1
-        packet.pts, packet.time_base = self._last * FRAME, TIME_BASE
+        packet.pts, packet.time_base = self._last * TICKS, TIME_BASE
         return packet
 
     def _check(self, turn: int) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
 
 from torch import Tensor
+
+Repeat: TypeAlias = Callable[[Hashable, Callable[[], Tensor]], tuple[Tensor, bool]]
 
 
 class Detokenizer(ABC):
@@ -35,6 +38,14 @@ class Detokenizer(ABC):
     def ripe(self, frames: int) -> int:
         """Of a stream's first `frames` frames, those before it included, how many all is there for that work on them needs."""
         return max(0, frames - self.lookahead)
+
+    def record(self, streams: int, repeat: Repeat) -> bool:
+        """From now on make calls of a form that a device can record, of up to `streams` at a time; False where there is none.
+
+        `repeat(key, work)` gives what `work()` does, and whether it came of repeating an earlier work of the same key, upon the
+        same addresses. It is good until the next time. Called before there is a state.
+        """
+        return False
 
     @abstractmethod
     def decode(self, frames: list[Tensor], states: list[Any], final: list[bool]) -> list[Tensor]:

@@ -32,8 +32,10 @@ from voxrtc.speechlm.base import (
     Utterance,
 )
 from voxrtc.speechlm.causal_lm import CausalLM
+from voxrtc.speechlm.codecs.lanes import LaneState
 from voxrtc.speechlm.codecs.snac import Snac
 from voxrtc.speechlm.codecs.streams import StreamState
+from voxrtc.speechlm.detokenizer import Repeat
 from voxrtc.speechlm.weights import WeightsError, read_json, read_tokenizer
 
 START_OF_HUMAN, END_OF_TEXT, END_OF_HUMAN, START_OF_AI, START_OF_SPEECH = 128259, 128009, 128260, 128261, 128257
@@ -172,7 +174,7 @@ class OrpheusState:
     """One stream between calls: its codes that are no whole frame yet, and what SNAC keeps."""
 
     rest: Tensor
-    codec: StreamState
+    codec: StreamState | LaneState
 
 
 class OrpheusDetokenizer(Detokenizer):
@@ -184,6 +186,9 @@ class OrpheusDetokenizer(Detokenizer):
     def __init__(self, codec: Snac) -> None:
         self.codec, self.sample_rate, self.samples_per_group = codec, codec.sample_rate, codec.samples_per_group
         self.lookahead = SLOTS - 1 + ceil(codec.lag * SLOTS / codec.samples_per_group)  # the frame's others, then SNAC's
+
+    def record(self, streams: int, repeat: Repeat) -> bool:
+        return self.codec.record(streams, repeat)
 
     def new_state(self, seed: int) -> OrpheusState:
         """State of an utterance of which nothing has come."""

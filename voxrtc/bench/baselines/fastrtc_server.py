@@ -1,4 +1,4 @@
-"""A fastrtc server that makes the tone of `bench.rtc` for whoever connects, as fastrtc's users make speech.
+"""A fastrtc server that makes the tone of `bench.tones` for whoever connects, as fastrtc's users make speech.
 
 Runs in an environment that has fastrtc: `python fastrtc_server.py PORT`. Knows nothing of this project.
 """

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from voxrtc.speechlm.codecs.lanes import Lanes
+
 
 class Causal(nn.Module):
     """A layer that sees windows of `size` rows of `channels`, `stride` rows apart. `index` is its place in a context."""
@@ -72,6 +74,30 @@ class Call:
             context.rows = rows
 
 
+class LaneCall:
+    """The same over lanes."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes, self._rate = lanes, 1
+
+    def windows(self, layer: Causal, x: Tensor) -> Tensor:
+        """As `Call.windows`."""
+        assert layer.stride == 1, "codes become sound in lanes, sound becomes codes at once"
+        kept = self._lanes.remembered(layer.size - 1, layer.channels)
+        rows = torch.cat((kept, x.unflatten(0, (self._lanes.count, -1))), 1)
+        kept.copy_(rows.take_along_dim(self._lanes.latest(layer.size - 1, self._rate)[..., None], 1))
+        return rows.flatten(1).unfold(1, layer.size * layer.channels, layer.channels).flatten(0, 1)
+
+    def upsample(self, ratio: int) -> None:
+        """As `Call.upsample`."""
+        self._rate *= ratio
+
+
+def width(codec: nn.Module) -> int:
+    """Floats that the causal layers of a decoder remember of a stream."""
+    return sum((layer.size - 1) * layer.channels for layer in causal_layers(codec))
+
+
 class CausalConv(Causal):
     """A convolution; `taps` has the window's oldest row first."""
 
@@ -79,7 +105,7 @@ class CausalConv(Causal):
         super().__init__(channels, size, stride)
         self.taps = nn.Linear(size * channels, out, bias)
 
-    def forward(self, x: Tensor, call: Call) -> Tensor:
+    def forward(self, x: Tensor, call: Call | LaneCall) -> Tensor:
         """[rows, channels] -> [rows / stride, out]."""
         return self.taps(call.windows(self, x))
 
@@ -92,7 +118,7 @@ class CausalUpsample(Causal):
         self.out, self.ratio = out, ratio
         self.taps = nn.Linear(2 * channels, ratio * out)
 
-    def forward(self, x: Tensor, call: Call) -> Tensor:
+    def forward(self, x: Tensor, call: Call | LaneCall) -> Tensor:
         """[rows, channels] -> [rows * ratio, out]."""
         rows = self.taps(call.windows(self, x))
         call.upsample(self.ratio)
@@ -107,7 +133,7 @@ class ChannelUpsample(Causal):
         self.ratio = ratio
         self.taps = nn.Parameter(torch.zeros(2, ratio, channels))  # for the older and the newer row
 
-    def forward(self, x: Tensor, call: Call) -> Tensor:
+    def forward(self, x: Tensor, call: Call | LaneCall) -> Tensor:
         """[rows, channels] -> [rows * ratio, channels]."""
         old, new = call.windows(self, x).view(-1, 2, 1, self.channels).unbind(1)
         call.upsample(self.ratio)

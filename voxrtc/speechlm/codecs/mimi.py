@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from voxrtc.speechlm.codecs.causal import Call, CausalConv, ChannelUpsample, Context, number
+from voxrtc.speechlm.codecs.causal import Call, CausalConv, ChannelUpsample, Context, LaneCall, number, width
+from voxrtc.speechlm.codecs.lanes import InLanes, Lanes, LaneState, Shape
 from voxrtc.speechlm.codecs.seanet import SeanetConfig, SeanetDecoder, SeanetEncoder
-from voxrtc.speechlm.codecs.sliding import History, SlidingTransformer
+from voxrtc.speechlm.codecs.sliding import History, LaneAttention, SlidingTransformer
+from voxrtc.speechlm.detokenizer import Repeat
 from voxrtc.speechlm.layers.decoder import DecoderConfig
 
 
@@ -50,20 +53,31 @@ class MimiDecoder(nn.Module):
         self.upsample = ChannelUpsample(config.seanet.dim, config.upsample)
         self.transformer = SlidingTransformer(config.transformer)
         self.seanet = SeanetDecoder(config.seanet)
+        self._lanes: InLanes | None = None
         number(self)
 
-    def new_state(self) -> MimiState:
+    def record(self, streams: int, repeat: Repeat) -> None:
+        """See `Detokenizer.record`."""
+        frame = torch.zeros(self.config.seanet.dim, device=self.upsample.taps.device)
+        shape = Shape(frame, width(self) + self.transformer.width, self.config.samples_per_frame)
+        self._lanes = InLanes(self._in_lanes, shape, streams, repeat)
+
+    def new_state(self) -> MimiState | LaneState:
         """State of a stream of which nothing has come."""
+        if self._lanes:
+            return self._lanes.new_state()
         device = self.upsample.taps.device
         return MimiState(Context(self, device), History(self.config.transformer, device))
 
-    def forward(self, x: Tensor, states: Sequence[MimiState], counts: Sequence[int]) -> list[Tensor]:
+    def forward(self, x: Tensor, states: Sequence[Any], counts: Sequence[int]) -> list[Tensor]:
         """New frames [sum(counts), dim], `counts[i]` of stream i -> their samples [counts[i] * samples_per_frame].
 
         Moves the states on, at the end.
         """
         if not len(x):
             return [x.new_empty(0) for _ in states]
+        if self._lanes:
+            return self._lanes.decode(x.split(list(counts)), states, [False] * len(states))
         call = Call([state.context for state in states], counts)
         x = self.upsample(x, call)
         attention = self.transformer.attention([state.history for state in states], call.counts)
@@ -71,6 +85,12 @@ class MimiDecoder(nn.Module):
         call.commit()
         attention.commit()
         return list(samples.split([count * self.config.samples_per_frame for count in counts]))
+
+    def _in_lanes(self, x: Tensor, lanes: Lanes) -> Tensor:
+        call = LaneCall(lanes)
+        x = self.upsample(x, call)
+        attention = LaneAttention(lanes, self.config.upsample, self.config.transformer)
+        return self.seanet(self.transformer(x, attention), call)
 
 
 class MimiEncoder(nn.Module):

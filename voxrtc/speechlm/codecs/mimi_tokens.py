@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from voxrtc.speechlm.base import Detokenizer
+from voxrtc.speechlm.codecs.lanes import LaneState
 from voxrtc.speechlm.codecs.mimi import MimiConfig, MimiDecoder, MimiEncoder, MimiState
 from voxrtc.speechlm.codecs.quantizer import QuantizerConfig, SplitQuantizer
+from voxrtc.speechlm.detokenizer import Repeat
 from voxrtc.speechlm.layers.linear import SIZES, pack
 
 WARM_UP = SIZES[:8]  # frames of calls
@@ -29,7 +31,7 @@ class MimiTokensConfig:
 class MimiTokensState:
     """One stream between calls."""
 
-    mimi: MimiState
+    mimi: MimiState | LaneState
     ended: bool = False
 
 
@@ -55,6 +57,10 @@ class MimiTokens(nn.Module, Detokenizer):
             pack(part, most=1)
         for frames in WARM_UP:  # each layer meets other numbers of rows, so their kernels are made by working
             self.decode([torch.zeros(frames, self.config.quantizer.books, dtype=torch.long)], [self.new_state(0)], [True])
+
+    def record(self, streams: int, repeat: Repeat) -> bool:
+        self.decoder.record(streams, repeat)
+        return True
 
     def new_state(self, seed: int) -> MimiTokensState:
         """State of an utterance of which nothing has come. It has no noise that `seed` could choose."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from voxrtc.speechlm.codecs.causal import Call, CausalConv, CausalUpsample
+from voxrtc.speechlm.codecs.causal import Call, CausalConv, CausalUpsample, LaneCall
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Residual(nn.Module):
         self.narrow = CausalConv(dim, dim // config.compress, config.residual_kernel)
         self.widen = nn.Linear(dim // config.compress, dim)
 
-    def forward(self, x: Tensor, call: Call) -> Tensor:
+    def forward(self, x: Tensor, call: Call | LaneCall) -> Tensor:
         """[rows, dim] -> [rows, dim]."""
         return x + self.widen(F.elu(self.narrow(F.elu(x), call), inplace=True))
 
@@ -58,7 +58,7 @@ class SeanetDecoder(nn.Module):
             width //= 2
         self.last = CausalConv(width, 1, config.last_kernel)
 
-    def forward(self, x: Tensor, call: Call) -> Tensor:
+    def forward(self, x: Tensor, call: Call | LaneCall) -> Tensor:
         x = self.first(x, call)
         for up, residual in zip(self.ups, self.residuals, strict=True):
             x = residual(up(F.elu(x, inplace=True), call), call)

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from voxrtc.speechlm.codecs.lanes import Lanes
 from voxrtc.speechlm.layers.attention import rope_at
 from voxrtc.speechlm.layers.decoder import DecoderBlock, DecoderConfig
 
@@ -97,6 +98,29 @@ class SlidingAttention:
             turn.history.position += turn.count
 
 
+class LaneAttention:
+    """The same over lanes, `rate` rows a frame. A layer remembers the keys and values that its next rows may see."""
+
+    def __init__(self, lanes: Lanes, rate: int, config: DecoderConfig) -> None:
+        self._lanes, self._size, self._past = lanes, (config.kv_heads, config.head_dim), config.positions - 1
+        seen = lanes.columns(rate, before=self._past)
+        ours = seen[:, self._past :]
+        back = ours[:, :, None] - seen[:, None]
+        self._mask = ((back >= 0) & (back < config.positions) & (seen >= 0)[:, None])[:, None]
+        self._latest = lanes.latest(self._past, rate)[:, None, :, None, None]
+        self.positions = ours.flatten()
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """As `SlidingAttention.attend`."""
+        kept = self._lanes.remembered(2, self._past, *self._size)
+        new = torch.stack((k, v)).unflatten(1, (self._lanes.count, -1)).transpose(0, 1)
+        rows = torch.cat((kept, new), 2)
+        kept.copy_(rows.take_along_dim(self._latest, 2))
+        keys, values = rows.transpose(2, 3).unbind(1)
+        asking = q.unflatten(0, (self._lanes.count, -1)).transpose(1, 2)
+        return F.scaled_dot_product_attention(asking, keys, values, attn_mask=self._mask).transpose(1, 2).flatten(0, 1)
+
+
 class SlidingTransformer(nn.Module):
     """The blocks, without a norm at the end. `config.positions` is the context: how many rows one sees, itself included."""
 
@@ -105,11 +129,17 @@ class SlidingTransformer(nn.Module):
         self.config = config
         self.blocks = nn.ModuleList(DecoderBlock(config, layer) for layer in range(config.layers))
 
+    @property
+    def width(self) -> int:
+        """Floats that it remembers of a stream in lanes."""
+        config = self.config
+        return 2 * config.layers * (config.positions - 1) * config.kv_heads * config.head_dim
+
     def attention(self, histories: Sequence[History], counts: Sequence[int]) -> SlidingAttention:
         """The attention of a call on `counts[i]` new rows of stream i."""
         return SlidingAttention(histories, counts, self.config.positions)
 
-    def forward(self, x: Tensor, attention: SlidingAttention) -> Tensor:
+    def forward(self, x: Tensor, attention: SlidingAttention | LaneAttention) -> Tensor:
         """[sum(counts), dim] -> [sum(counts), dim]."""
         rope = rope_at(attention.positions, self.config.head_dim, self.config.rope_theta)
         for block in self.blocks:

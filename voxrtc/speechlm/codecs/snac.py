@@ -17,7 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from voxrtc.speechlm.base import Detokenizer
-from voxrtc.speechlm.codecs.streams import Call, StreamState
+from voxrtc.speechlm.codecs.lanes import InLanes, Lanes, LaneState, Shape
+from voxrtc.speechlm.codecs.streams import Call, LaneCall, StreamState
+from voxrtc.speechlm.detokenizer import Repeat
 from voxrtc.speechlm.weights import WeightsError, fold_weight_norm, load_module, read_folder, read_json
 
 BOOKS = ((0,), (1, 4), (2, 3, 5, 6))  # of a frame's seven codes, those of each codebook, in order of time
@@ -80,7 +82,7 @@ class Unit(nn.Module):
         """The memory of a fresh stream: the zeros before it."""
         return self.conv.weight.new_zeros(self.conv.in_channels, self.pad)
 
-    def forward(self, x: Tensor, call: Call) -> Tensor:
+    def forward(self, x: Tensor, call: Call | LaneCall) -> Tensor:
         """[channels, time], both ways."""
         x = call.extend(x, 2 * self.pad, self.pad)
         update = call.inside(_slide(self.conv, self.snake_in(x)))
@@ -110,14 +112,14 @@ class Block(nn.Module):
         """The memory of a fresh stream: the zeros before it."""
         return [self.matrix.new_zeros(self.up.in_channels, 1), *(unit.new_kept() for unit in self.units)]
 
-    def forward(self, x: Tensor, call: Call, noise: Callable[[list[int], list[int]], Tensor]) -> Tensor:
-        """[channels, time] -> [channels / 2, about rate * time], with the columns of `noise(starts, counts)`."""
+    def forward(self, x: Tensor, call: Call | LaneCall, noise: Callable[[Tensor], Tensor]) -> Tensor:
+        """[channels, time] -> [channels / 2, about rate * time], with the `noise` of its columns."""
         x = call.extend(self.snake(x), 1, 1)
         x = self.matrix @ call.inside(torch.cat((x[:, :-1], x[:, 1:])))
         x = x.unflatten(0, (-1, self.rate)).transpose(1, 2).flatten(1) + self.up.bias[:, None]
-        call.counts = [self.rate * count for count in call.counts]
-        x, starts = call.trim(x, self.rate // 2)
-        x = x + noise(starts, call.counts) * (self.noise.weight[:, :, 0] @ x)
+        call.upsample(self.rate)
+        x, columns = call.trim(x, self.rate // 2)
+        x = x + noise(columns) * (self.noise.weight[:, :, 0] @ x)
         for unit in self.units:
             x = unit(x, call)
         return x
@@ -157,6 +159,7 @@ class Snac(nn.Module, Detokenizer):
         self.samples_per_group = LATENTS * prod(config.rates)
         self.lag = _lag(config.rates)
         self.lookahead = ceil(self.lag / self.samples_per_group)
+        self._lanes: InLanes | None = None
 
     @classmethod
     def load(cls, folder: Path) -> Snac:
@@ -174,20 +177,32 @@ class Snac(nn.Module, Detokenizer):
             block.prepare()
         return self.requires_grad_(False)
 
-    def new_state(self, seed: int) -> StreamState:
+    def record(self, streams: int, repeat: Repeat) -> bool:
+        ends = 2 * PAD * (self.spread.in_channels + self.leave.in_channels)
+        units = sum(2 * unit.pad * unit.conv.in_channels for unit in self.modules() if isinstance(unit, Unit))
+        width = ends + units + sum(block.up.in_channels for block in self.blocks)
+        frame = torch.zeros(sum(map(len, BOOKS)), dtype=torch.long, device=self.table.device)
+        self._lanes = InLanes(self._in_lanes, Shape(frame, width, self.samples_per_group, self.lag), streams, repeat)
+        return True
+
+    def new_state(self, seed: int) -> StreamState | LaneState:
         """State of an utterance of which nothing has come."""
+        if self._lanes:
+            return self._lanes.new_state(seed % NOISE)
         first, last = (conv.weight.new_zeros(conv.in_channels, PAD) for conv in (self.spread, self.leave))
         kept = [first, *(kept for block in self.blocks for kept in block.new_kept()), last]
         return StreamState(kept, [0] * len(self.blocks), noise=seed % NOISE)
 
     @torch.inference_mode()
-    def decode(self, frames: Sequence[Tensor], states: Sequence[StreamState], final: Sequence[bool]) -> list[Tensor]:
+    def decode(self, frames: Sequence[Tensor], states: Sequence[Any], final: Sequence[bool]) -> list[Tensor]:
         """New frames [n_i, 7] of each stream -> float32 samples that they complete; all that is left if `final[i]`.
 
         After n frames a stream has given `samples_per_group * n - lag` samples (or none, if that is below zero), after the
         final call `samples_per_group * n`.
         """
         assert len(frames) == len(states) == len(final) and not any(state.ended for state in states)
+        if self._lanes:
+            return self._lanes.decode(frames, states, final)
         moved = [replace(state) for state in states]  # if anything fails, nothing has happened
         samples: list[list[Tensor]] = [[] for _ in states]
         for portion in _portions([len(new) for new in frames]):
@@ -201,23 +216,28 @@ class Snac(nn.Module, Detokenizer):
 
     def _decode(self, frames: Sequence[Tensor], states: Sequence[StreamState], final: Sequence[bool]) -> Sequence[Tensor]:
         call = Call(states, [LATENTS * len(new) for new in frames], final)
-        x = call.extend(self._latents(torch.cat(list(frames))), 2 * PAD, PAD)
+        samples = self._sound(torch.cat(list(frames)), call)
+        call.commit()
+        return samples.split(call.counts)
+
+    def _in_lanes(self, frames: Tensor, lanes: Lanes) -> Tensor:
+        return self._sound(frames, LaneCall(lanes, LATENTS))
+
+    def _sound(self, codes: Tensor, call: Call | LaneCall) -> Tensor:
+        x = call.extend(self._latents(codes), 2 * PAD, PAD)
         x = _mix(self.enter, call.inside(_slide(self.spread, x)))
         for i, block in enumerate(self.blocks):
             x = block(x, call, partial(self.noise, i))
         x = call.extend(x, 2 * PAD, PAD)
-        samples = call.inside(_slide(self.leave, self.snake(x)))[0].tanh()
-        call.commit()
-        return samples.split(call.counts)
+        return call.inside(_slide(self.leave, self.snake(x)))[0].tanh()
 
-    def noise(self, block: int, starts: list[int], counts: list[int]) -> Tensor:
-        """Gaussian noise [sum(counts)] of a block's columns, `counts[i]` from number `starts[i]` on.
+    def noise(self, block: int, columns: Tensor) -> Tensor:
+        """Gaussian noise [n] of a block's columns, by their places in the table.
 
         The model was trained with fresh noise each time. Here it is a function of a stream's seed and the column's number,
         so that it does not depend on how the stream was cut nor on its company.
         """
-        columns = [torch.arange(a, a + n, device=self.table.device) for a, n in zip(starts, counts, strict=True)]
-        return self.table[block, torch.cat(columns) % NOISE]
+        return self.table[block, columns % NOISE]
 
     def _latents(self, codes: Tensor) -> Tensor:
         """[n, 7] -> [latent_dim, LATENTS * n]."""

@@ -30,6 +30,7 @@ from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens, MimiTokensState
 from voxrtc.speechlm.csm import checkpoint
 from voxrtc.speechlm.csm.network import Network
 from voxrtc.speechlm.csm.prompt import Writer, Written, join
+from voxrtc.speechlm.detokenizer import Repeat
 
 TEXT_TOKENS = 64  # of a piece: 15 to 20 s of English
 FRAMES = 375  # of a piece at most: 30 s. A model that does not find its end is stopped in proportion to the text
@@ -161,6 +162,9 @@ class CsmDetokenizer(Detokenizer):
 
     def __init__(self, codec: MimiTokens) -> None:
         self.codec, self.sample_rate, self.samples_per_group = codec, codec.sample_rate, codec.samples_per_group
+
+    def record(self, streams: int, repeat: Repeat) -> bool:
+        return self.codec.record(streams, repeat)
 
     def new_state(self, seed: int) -> MimiTokensState:
         """State of an utterance of which nothing has come."""

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from voxrtc.speechlm.base import Detokenizer
+from voxrtc.speechlm.codecs.lanes import LaneState
 from voxrtc.speechlm.codecs.mimi import MimiConfig, MimiDecoder, MimiState
+from voxrtc.speechlm.detokenizer import Repeat
 from voxrtc.speechlm.layers.linear import SIZES, pack
 
 WARM_UP = SIZES[:8]  # frames of calls
@@ -20,7 +22,7 @@ FADE = 1 / 200  # seconds in which an utterance fades in: a decoder that knows n
 class PocketState:
     """One stream between calls."""
 
-    mimi: MimiState
+    mimi: MimiState | LaneState
     begun: bool = False  # its first samples, which are faded in, are out
     ended: bool = False
 
@@ -46,6 +48,10 @@ class PocketDetokenizer(nn.Module, Detokenizer):
         pack(self, most=1)
         for frames in WARM_UP:  # each layer meets other numbers of rows, so their kernels are made by working
             self.decode([torch.zeros(frames, self.enter.in_features)], [self.new_state(0)], [True])
+
+    def record(self, streams: int, repeat: Repeat) -> bool:
+        self.mimi.record(streams, repeat)
+        return True
 
     def new_state(self, seed: int) -> PocketState:
         """State of an utterance of which nothing has come. It has no noise that `seed` could choose."""

@@ -1,5 +1,5 @@
-"""Turns as OpenTelemetry traces, where an OTLP endpoint is set as everywhere (`OTEL_EXPORTER_OTLP_ENDPOINT`), which takes
-HTTP. Like a log: one for the process, and nothing where it is not wanted."""
+"""What was said, as OpenTelemetry traces, where an OTLP endpoint is set as everywhere (`OTEL_EXPORTER_OTLP_ENDPOINT`), which
+takes HTTP. Like a log: one for the process, and nothing where it is not wanted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from voxrtc.chat.spans import Span
+from voxrtc.messages.engine import Timing
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -20,6 +22,30 @@ SERVICE = "voxrtc"
 
 log = logging.getLogger(__name__)
 _provider: TracerProvider | None = None
+
+Point = tuple[str, float | None]  # the name of what begins then, by `time.monotonic()`; None: it never did
+
+
+@dataclass(frozen=True)
+class Span:
+    name: str
+    begin: float
+    end: float
+
+
+def spans(name: str, points: Sequence[Point], over: float) -> list[Span]:
+    """The whole, then its stages: each ends where the next one begins, and the last one when all was `over`."""
+    begins = [(stage, at) for stage, at in points if at is not None]
+    stages = [Span(stage, begin, max(begin, end)) for (stage, begin), (_, end) in pairwise([*begins, ("", over)])]
+    return [Span(name, begins[0][1], over), *stages]
+
+
+def engine(timing: Timing | None, after: str) -> list[Point]:
+    """The engine's stages up to the first sound, and what comes `after`; none of a stream that made none."""
+    if timing is None:
+        return []
+    points: list[Point] = [("engine", timing.accepted), ("prompt", timing.received), ("queue", timing.prompt_ready)]
+    return [*points, ("first_frame", timing.first_step), ("first_chunk", timing.first_frame), (after, timing.first_chunk)]
 
 
 def configure() -> None:
@@ -46,17 +72,24 @@ def export(exporter: SpanExporter) -> None:
     _provider.add_span_processor(BatchSpanProcessor(exporter))
 
 
-def record(spans: Sequence[Span], about: Mapping[str, str | int], failure: str = "") -> None:
-    """The whole, and what it is made of; `failure` is a code. No words of anybody's go into `about`."""
+def record(
+    spans: Sequence[Span], about: Mapping[str, str | int], failure: str = "", caller: Mapping[str, str] | None = None
+) -> None:
+    """The whole, and what it is made of; `failure` is a code. No words of anybody's go into `about`.
+
+    It is part of the trace that a `caller` names in the headers of its request: W3C's `traceparent`.
+    """
     if _provider is None:
         return
     from opentelemetry.context import Context
     from opentelemetry.trace import Status, StatusCode, set_span_in_context
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     tracer, now = _provider.get_tracer(SERVICE), time.time_ns() - time.monotonic_ns()
     whole, *stages = spans
     attributes = {f"voxrtc.{name}": value for name, value in about.items()}
-    parent = tracer.start_span(whole.name, Context(), attributes=attributes, start_time=now + _ns(whole.begin))
+    within = TraceContextTextMapPropagator().extract(caller or {}, Context())
+    parent = tracer.start_span(whole.name, within, attributes=attributes, start_time=now + _ns(whole.begin))
     for stage in stages:
         span = tracer.start_span(stage.name, set_span_in_context(parent, Context()), start_time=now + _ns(stage.begin))
         span.end(now + _ns(stage.end))
