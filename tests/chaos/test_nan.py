@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import Iterable
 from contextlib import aclosing
 from pathlib import Path
@@ -71,7 +72,7 @@ async def _samples(program: Running, name: str, beside: Iterable[object]) -> lis
     sounding, sounds = asyncio.Semaphore(0), []
 
     async def speak(number: int, text: str) -> bytes:
-        request = Generate(stream=f"{name}-{number}", text=text, accepted=0.0, sampling=Sampling(seed=number))
+        request = Generate(stream=f"{name}-{number}", text=text, accepted=time.monotonic(), sampling=Sampling(seed=number))
         pcm = b""
         async with aclosing(engine.generate(request)) as replies:
             async for reply in replies:

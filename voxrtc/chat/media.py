@@ -70,7 +70,8 @@ async def run(
     elif chat_address:
         chat = EmbeddedReplier(CompletionClient(chat_address))
     stalls = Stalls()
-    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings, lambda: stalls.stood)
+    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings)
+    server.stood = lambda: stalls.stood
     await warm_up(ice.configuration(""))
     gc.collect()
     gc.freeze()  # to look through all that was imported would take 40 ms now and then, in which no packet goes out

@@ -80,14 +80,10 @@ class MediaServer:
     """All calls of this process, and the engines and the transcriber behind them, and who answers at a time, if anybody."""
 
     def __init__(
-        self,
-        engines: Fleet,
-        transcriber: Transcriber,
-        replier: Callable[[], Replier | None],
-        settings: Settings,
-        stood: Callable[[], Stood] = Stood,
+        self, engines: Fleet, transcriber: Transcriber, replier: Callable[[], Replier | None], settings: Settings
     ) -> None:
-        self._engines, self._transcriber, self._replier, self._stood = engines, transcriber, replier, stood
+        self.stood: Callable[[], Stood] = Stood  # of the loop that this runs on, where somebody watches it
+        self._engines, self._transcriber, self._replier = engines, transcriber, replier
         self._instructions = settings.instructions
         self._limit = settings.max_peers
         self._stun = settings.stun
@@ -160,7 +156,7 @@ class MediaServer:
             playing=[clock.stream for talk in connected if (clock := talk.track.clock)],
             networks=[talk.session.network for talk in connected if talk.session.network],
             talking=sorted({talk.session.model for talk in self._all if not talk.session.background}),
-            stood=self._stood(),
+            stood=self.stood(),
             kept=sum(isinstance(talk, Talk) and talk.kept for talk in self._all),
         )
 
