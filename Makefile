@@ -47,7 +47,7 @@ test-families: $(VENV)/.installed-dev browser
 # events and requests that are nearly right. MINUTES=15 for the README's figures
 test-chaos: MINUTES = 2
 test-chaos: $(VENV)/.installed-dev browser chaos-tools
-	VOXRTC_CHAOS_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/chaos tests/fuzz -m chaos -s
+	VOXRTC_CHAOS_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/chaos tests/fuzz tests/e2e/test_crowd.py -m chaos -s
 
 # Four people talk and are silent for so long, and nothing grows
 MINUTES ?= 60

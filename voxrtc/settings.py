@@ -47,6 +47,12 @@ class Settings(BaseSettings):
         "auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N; auto: a GPU if there is one"
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="the model's numbers; auto: bfloat16 on a GPU")
+    detokenizer_device: str = Field(
+        "auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="of the model's detokenizer; auto: that of its language model"
+    )
+    disaggregated: bool = Field(
+        False, description="run the detokenizer in a process of its own, beside that of the language model"
+    )
     kv_memory: float = Field(0, ge=0, description="GB for the key-value cache; 0: by the memory that is free")
     model_memory: float = Field(
         0,

@@ -100,8 +100,8 @@ def talking(media: EchoMedia, monkeypatch: pytest.MonkeyPatch) -> EchoMedia:
             models={"tone": spoke},
             playing=[SECRET],
             networks=networks,
-            stood=Stood(3, 1.5),
             kept=1,
+            stood=Stood(3, 1.5),
         )
 
     monkeypatch.setattr(media, "stats", stats)

@@ -7,19 +7,19 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-import torch
 
 from tests.engine.toy import Bench, Toy
 from voxrtc.bench import random_engine, random_models
 from voxrtc.bench.random_engine import SECONDS_A_WORD, read
 from voxrtc.messages.engine import Chunk, Ended, GetStats, Stats
 from voxrtc.settings import Settings
-from voxrtc.speechlm.base import HOST, SpeechLM, Utterance
+from voxrtc.speechlm.base import SpeechLM, Utterance
 from voxrtc.speechlm.codecs.conformer import ConformerConfig
 from voxrtc.speechlm.codecs.dit import DiTConfig
 from voxrtc.speechlm.codecs.hift import HiftConfig
 from voxrtc.speechlm.codecs.token_flow import FlowConfig
 from voxrtc.speechlm.codecs.unet import UNetConfig
+from voxrtc.speechlm.registry import Placement
 from voxrtc.speechlm.stepaudio2.ear import EarConfig
 
 NARROW = dict(layers=1, dim=32, heads=2, kv_heads=1, head_dim=16, ffn_dim=32)
@@ -42,7 +42,7 @@ QWENS: dict[str, Callable[..., SpeechLM]] = {  # shaped like Qwen2, as it is in 
 
 def test_a_piece_lasts_as_long_as_its_words_would(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(random_engine.MODELS, "csm", lambda dtype, device: Toy())
-    info, model = read(Settings(model="csm"), HOST, torch.float32)
+    info, model = read(Settings(model="csm"), Placement())
     assert info.name == "csm"
     texts = ("international considerations notwithstanding altogether", "one")
     four, one = (model.preprocess(Utterance(text)).max_frames for text in texts)
@@ -53,7 +53,7 @@ def test_a_piece_lasts_as_long_as_its_words_would(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("name", QWENS)
 def test_those_shaped_like_qwen2_sound_and_tell_what_was_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(random_engine.MODELS, name, QWENS[name])
-    info, model = read(Settings(model=name), HOST, torch.float32)
+    info, model = read(Settings(model=name), Placement())
     bench = Bench(slots=2, page_size=64, model=model)
     for stream in ("a", "b"):
         bench.speak(stream, "international considerations", seed=1)

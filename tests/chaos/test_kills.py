@@ -29,13 +29,8 @@ TOLD_WITHIN = 10.0  # seconds after a kill: who is lost knows
 ENDED_WITHIN = 30.0  # seconds after SIGTERM
 VIABLE = 0.999
 LEAK = 1.05  # of the memory of a process that lives through it all
-LOST = {
-    "engine_lost",
-    "model_loading",
-    "cut",
-    "call lost",
-    "browser gone",
-}  # what a kill may make of a stream; or words of the page
+# What a kill may make of a stream; or words of the page
+LOST = {"engine_lost", "model_loading", "cut", "call lost", "browser gone"}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tests.fake_engine import ToneTransport
 from tests.rtc.browser import Browser
 from tests.rtc.sounds import lasts
 from voxrtc.chat.media import MediaServer
-from voxrtc.messages.media import Answer, Drain, Drained, Offer
+from voxrtc.messages.media import Answer, Drain, Noted, Offer
 
 
 async def called(media: MediaServer, name: str) -> Browser:
@@ -33,7 +33,7 @@ async def test_a_response_is_played_out_and_a_silent_call_ends_at_once() -> None
     assert (await speaking.event("voxrtc.ending"))["seconds"] == 20
     assert (await silent.event("error"))["error"]["code"] == "shutting_down"
     assert not [event for event in speaking.events if event["type"] == "error"]
-    assert await draining == Drained(call="drain")
+    assert await draining == Noted(call="drain")
     types = [event["type"] for event in speaking.events]
     assert types.index("output_audio_buffer.stopped") < types.index("error")
     assert lasts(speaking.sound) == pytest.approx(1.0, abs=0.1)
@@ -46,6 +46,6 @@ async def test_what_does_not_end_is_ended() -> None:
     async with Client(speed=1.0) as client:
         await client.say("word " * 100)
         await client.event("response.output_audio.delta")
-        assert await ask(client.media, Drain(call="drain", seconds=0.1)) == Drained(call="drain")
+        assert await ask(client.media, Drain(call="drain", seconds=0.1)) == Noted(call="drain")
         assert [error["code"] for error in client.errors] == ["shutting_down"]
         assert (await stats(client.media)).talking == []

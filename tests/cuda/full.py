@@ -15,6 +15,7 @@ from voxrtc.engine.worker import Step, Task, Worker
 from voxrtc.messages.engine import Sampling
 from voxrtc.settings import Settings
 from voxrtc.speechlm.base import SpeechLM, Utterance
+from voxrtc.speechlm.registry import Placement
 
 GPU = torch.device("cuda", 0)
 TEXT = "international considerations notwithstanding altogether " * 4
@@ -29,7 +30,7 @@ def full(name: str, device: torch.device = GPU) -> SpeechLM:
     wanted = BYTES * read_card(settings.models, name).info.parameters
     if device == GPU and (free := torch.cuda.mem_get_info(GPU)[0]) < wanted:
         pytest.skip(f"{name} wants {wanted / 1e9:.0f} GB, {free / 1e9:.0f} are free")
-    return random_engine.read(settings, device, torch.bfloat16)[1]
+    return random_engine.read(settings, Placement(device, torch.bfloat16))[1]
 
 
 def refuse(work: object) -> Recording:

@@ -14,7 +14,8 @@ from tests.cuda.busy import Busy, busy, told
 from tests.cuda.full import FULL, Row, full, refuse
 from voxrtc.bench import goodput
 from voxrtc.engine.graphs import Recorder
-from voxrtc.engine.worker import Chunk, Worker
+from voxrtc.engine.sound_stage import Chunk
+from voxrtc.engine.worker import Worker
 from voxrtc.speechlm.base import SpeechLM
 
 ON_GPU = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")]
@@ -66,7 +67,7 @@ def calls(model: SpeechLM, streams: int, frames: int, recorder: Recorder | None)
         chunks = [Chunk(torch.randint(1, 2000, (frames * codec.group, model.codebooks)), state, False) for state in states]
         torch.cuda.synchronize()
         began = time.perf_counter()
-        for samples in worker.detokenize(chunks):
+        for samples in worker.sound.decode(chunks):
             assert isinstance(samples, torch.Tensor), samples
         yield time.perf_counter() - began
 

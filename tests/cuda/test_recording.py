@@ -47,8 +47,8 @@ def test_steps_from_graphs_say_what_they_say_without(name: str, tmp_path: Path) 
     steps, worker = benches[None].engine.counters, benches[None].worker
     assert worker.graphs and worker.graphs.count
     print(f"{name}: {steps.recorded} of {steps.steps} steps from {worker.graphs.count} graphs")
-    assert (worker.codec_graphs is not None) == (name in RECORDED)
-    if codec := worker.codec_graphs:
+    assert (worker.sound.graphs is not None) == (name in RECORDED)
+    if codec := worker.sound.graphs:
         print(f"{name}: {codec.repeats} of {codec.runs} passes of the detokenizer from {codec.count} graphs")
         assert codec.repeats
 

@@ -80,6 +80,7 @@ def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, ser
     witness.context.close()
 
 
+@pytest.mark.chaos
 @pytest.mark.skipif(not Path("/proc/self/task").exists() or "VOXRTC_E2E_URL" in os.environ, reason="kills a process of ours")
 def test_a_crowd_outlives_its_engine_and_leaves_nothing(page: Page, server: Running) -> None:
     Desk(page, str(server.base_url))

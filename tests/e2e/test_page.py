@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -26,10 +27,15 @@ TROUBLES = [
 ]
 
 
+def refused(answer: dict[str, object] | None) -> Callable[[Route], None]:
+    """Who calls gets this answer, or none."""
+    return lambda route: route.fulfill(**answer) if answer else route.abort()
+
+
 def test_each_trouble_is_told_and_speak_recovers(desk: Desk) -> None:
     """A person reads what to do, tries again, and in the end hears the sentence."""
     for answer, words in TROUBLES:
-        desk.page.route(CALLS, lambda route, answer=answer: route.fulfill(**answer) if answer else route.abort())
+        desk.page.route(CALLS, refused(answer))
         desk.speak("Hello.")
         desk.await_trouble(words)
         desk.await_state("disconnected")
@@ -101,12 +107,8 @@ def test_fits_a_phone(browser: Browser, server: httpx.Client, scheme: str) -> No
     assert dark == (scheme == "dark")
     where = "document.querySelector('[name=speak]').getBoundingClientRect().top + scrollY"
     before = page.evaluate(where)
-    page.route(CALLS, lambda route: busy(route))
+    page.route(CALLS, refused(refuse(503, "busy", "All places are taken. Try again in a few seconds.")))
     desk.speak("Hello.")
     desk.await_state("disconnected")
     assert page.evaluate(where) == before
     page.context.close()
-
-
-def busy(route: Route) -> None:
-    route.fulfill(**refuse(503, "busy", "All places are taken. Try again in a few seconds."))

@@ -8,11 +8,12 @@ import torch
 from pydantic import ValidationError
 
 from tests.pretend import device, pretended
-from voxrtc.engine.device import DeviceError, chosen_device, chosen_dtype
+from voxrtc.engine.device import DeviceError, chosen_device, chosen_dtype, chosen_sound, placed
 from voxrtc.engine.outcome import Here, Sent
 from voxrtc.engine.staging import Staging
 from voxrtc.settings import Settings
 from voxrtc.speechlm.base import HOST, Frames
+from voxrtc.speechlm.registry import Placement
 
 
 @pytest.mark.parametrize(
@@ -32,13 +33,30 @@ def test_a_device_that_is_not_there_is_refused(gpus: int, name: str, hint: str, 
         chosen_device(name)
 
 
+def test_the_detokenizer_s_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own; that of the language model where none is named; and none here where it has a process of its own."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    first, second = torch.device("cuda", 0), torch.device("cuda", 1)
+    apart = Settings(device="cuda:0", detokenizer_device="cuda:1")
+    assert placed(apart) == Placement(first, torch.bfloat16, second)
+    assert placed(Settings(device="cuda:0")).sound == first
+    process = apart.model_copy(update={"disaggregated": True})
+    assert placed(process).sound is None and chosen_sound(process) == second
+    with pytest.raises(DeviceError, match="VOXRTC_DETOKENIZER_DEVICE is cuda:2, but there are 2 GPUs"):
+        chosen_sound(Settings(device="cpu", detokenizer_device="cuda:2"))
+
+
 def test_the_numbers_that_are_meant() -> None:
     gpu = torch.device("cuda", 0)
     assert chosen_dtype("auto", HOST) == chosen_dtype("float32", gpu) == torch.float32
     assert chosen_dtype("auto", gpu) == chosen_dtype("bfloat16", HOST) == torch.bfloat16
 
 
-@pytest.mark.parametrize("wrong", [dict(device="gpu"), dict(device="cuda:x"), dict(dtype="float16"), dict(kv_memory=-1)])
+@pytest.mark.parametrize(
+    "wrong",
+    [dict(device="gpu"), dict(device="cuda:x"), dict(detokenizer_device="tpu"), dict(dtype="float16"), dict(kv_memory=-1)],
+)
 def test_settings_that_mean_nothing_are_refused(wrong: dict) -> None:
     with pytest.raises(ValidationError):
         Settings(**wrong)

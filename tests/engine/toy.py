@@ -12,6 +12,7 @@ from voxrtc.engine.attention import Backend, choose
 from voxrtc.engine.graphs import Recorder
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
+from voxrtc.engine.sound_stage import SoundStage
 from voxrtc.engine.worker import Worker
 from voxrtc.messages.engine import EngineReply, Generate, ModelInfo, Sampling
 from voxrtc.speechlm.base import (
@@ -47,7 +48,7 @@ class ToyDetokenizer(Detokenizer):
 
     sample_rate, samples_per_group, lookahead, min_chunk = 1000, 20, 2, 2
 
-    def new_state(self, seed: int) -> list[Tensor]:
+    def new_state(self, seed: int, voice: object = None) -> list[Tensor]:
         return []
 
     def decode(self, frames: list[Tensor], states: list[list[Tensor]], final: list[bool]) -> list[Tensor]:
@@ -143,10 +144,11 @@ class Bench:
         model: SpeechLM | None = None,
         backend: Callable[[PagedCache, int], Backend] = choose,
         recorder: Recorder | None = None,
+        sound: SoundStage | None = None,
         **engine,
     ) -> None:  # type: ignore[no-untyped-def]
         self.now = 0.0
-        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now, backend, recorder)
+        self.worker = Worker(model or Toy(), slots, pages, page_size, lambda: self.now, backend, recorder, sound)
         self.engine = Engine(self.worker, INFO, clock=lambda: self.now, executor=lambda name: Inline(), **engine)
         self.replies: dict[str, list[EngineReply]] = {}
         self.codes: dict[str, list[list[int]]] = {}

@@ -30,9 +30,11 @@ from voxrtc.speechlm.csm.model import Csm, CsmDetokenizer
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
+from voxrtc.speechlm.registry import Placement
 from voxrtc.speechlm.stepaudio2.model import StepAudio2
 from voxrtc.speechlm.weights import read_folder, read_json, read_pickle
 
+Place = torch.device | None
 POCKETS = ("plain", "drifting", "pointwise")
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 
@@ -43,9 +45,9 @@ def write_orpheus(folder: Path) -> Path:
     return write("orpheus", folder)
 
 
-def tiny_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Orpheus:
+def tiny_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None) -> Orpheus:
     """From a folder that `write_orpheus` wrote."""
-    return Orpheus.load(folder, VOICES, device, dtype)
+    return Orpheus.load(folder, VOICES, device, dtype, sound)
 
 
 def write_stepaudio2(folder: Path) -> Path:
@@ -62,28 +64,32 @@ def write_stepaudio2(folder: Path) -> Path:
     return folder
 
 
-def tiny_stepaudio2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> StepAudio2:
+def tiny_stepaudio2(
+    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
+) -> StepAudio2:
     """From a folder that `write_stepaudio2` wrote."""
-    model = StepAudio2.load(folder, device, dtype)
+    model = StepAudio2.load(folder, device, dtype, sound)
     quick(model.detokenizer.flow)
     return model
 
 
-def brief_stepaudio2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+def brief_stepaudio2(
+    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
+) -> SpeechLM:
     """The tiny one, which finds no end, of twelve frames at most."""
-    model = tiny_stepaudio2(write_stepaudio2(folder), device, dtype)
+    model = tiny_stepaudio2(write_stepaudio2(folder), device, dtype, sound)
     limit(model, 12)
     return model
 
 
-def tiny_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Csm:
+def tiny_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None) -> Csm:
     """From a folder that `write("csm", folder)` wrote."""
-    return Csm.load(folder, ("0", "1", "7"), device, dtype)
+    return Csm.load(folder, ("0", "1", "7"), device, dtype, sound)
 
 
-def tiny_pocket(name: str, device: torch.device = HOST) -> Pocket:
+def tiny_pocket(name: str, device: torch.device = HOST, sound: Place = None) -> Pocket:
     """One of `POCKETS`, from the checkpoint that the package made."""
-    return Pocket.load(GOLDEN / "pocket" / "languages" / name, device)
+    return Pocket.load(GOLDEN / "pocket" / "languages" / name, device, sound)
 
 
 def tiny_mimi(folder: Path) -> MimiTokens:
@@ -92,28 +98,32 @@ def tiny_mimi(folder: Path) -> MimiTokens:
     return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder, HOST)
 
 
-def lark(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+def lark(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None) -> SpeechLM:
     """The one that ships."""
-    return registry.load(ROOT / "models", "lark", device, dtype)[1]
+    return registry.load(ROOT / "models", "lark", Placement(device, dtype, sound))[1]
 
 
-def brief_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+def brief_orpheus(
+    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
+) -> SpeechLM:
     """The tiny one, of twelve frames at most: its random weights find no end, and every token is a step."""
-    model = tiny_orpheus(write_orpheus(folder), device, dtype)
+    model = tiny_orpheus(write_orpheus(folder), device, dtype, sound)
     limit(model, 7 * 12)
     return model
 
 
-def brief_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+def brief_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None) -> SpeechLM:
     """The tiny one, which finds no end either, of twelve frames at most."""
-    model = tiny_csm(write("csm", folder), device, dtype)
+    model = tiny_csm(write("csm", folder), device, dtype, sound)
     limit(model, 12)
     return model
 
 
-def pocket(name: str, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+def pocket(
+    name: str, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
+) -> SpeechLM:
     """One of `POCKETS`, which stays in float32."""
-    return tiny_pocket(name, device)
+    return tiny_pocket(name, device, sound)
 
 
 def tiny_flow(folder: Path) -> FlowDetokenizer:
@@ -136,16 +146,20 @@ def quick(flow: TokenFlow) -> TokenFlow:
     return flow
 
 
-def tiny_cosyvoice2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> CosyVoice2:
+def tiny_cosyvoice2(
+    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
+) -> CosyVoice2:
     """From a folder that `write("cosyvoice2", folder)` wrote."""
-    model = CosyVoice2.load(folder, device, dtype)
+    model = CosyVoice2.load(folder, device, dtype, sound)
     quick(model.detokenizer.flow)
     return model
 
 
-def brief_cosyvoice2(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> SpeechLM:
+def brief_cosyvoice2(
+    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
+) -> SpeechLM:
     """The tiny one, which hardly finds an end, of twelve frames at most."""
-    model = tiny_cosyvoice2(write("cosyvoice2", folder), device, dtype)
+    model = tiny_cosyvoice2(write("cosyvoice2", folder), device, dtype, sound)
     limit(model, 12)
     return model
 
@@ -161,7 +175,7 @@ def limit(model: SpeechLM, frames: int) -> None:
     model.preprocess = short  # type: ignore[method-assign]
 
 
-MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if need be a device and a dtype
+MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if need be devices and a dtype
     "lark": lark,
     "orpheus": brief_orpheus,
     "cosyvoice2": brief_cosyvoice2,

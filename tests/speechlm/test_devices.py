@@ -21,10 +21,12 @@ from tests.speechlm.families import MODELS
 from tests.speechlm.test_families import RANDOM, TEXT, same, spoken
 from tests.tape import Tape
 from voxrtc.engine.sdpa_attention import SdpaAttention
+from voxrtc.engine.sound_stage import Chunk, LocalStage
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages.engine import Cancel, Ended
 from voxrtc.messages.engine import Sampling as Settings
 from voxrtc.speechlm.base import HOST, Clip, InvalidRequest, SpeechLM, Utterance
+from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
 
 RECORDED = ("orpheus", "csm", "pocket")  # whose detokenizers can be
 TEXTS = {
@@ -106,9 +108,10 @@ def test_on_another_device_it_says_the_same_and_no_step_waits(
 
 
 def test_by_flashinfers_interface_it_says_the_same(name: str, folder: Path, model: SpeechLM, expected: Bench) -> None:
-    """Decode steps are filled up to 4 streams, and streams are preempted."""
+    """Decode steps are filled up to 4 streams, and streams are preempted. The detokenizer is not where the rest is."""
     with pretended():
-        away = MODELS[name](folder, device())
+        away = MODELS[name](folder, device(), sound=HOST)
+        assert away.device == device() and away.detokenizer.device == HOST
         bench = Bench(slots=3, page_size=64, model=away, backend=by_flashinfer, pages=-(-away.cache.positions // 64))
         assert_same(model, said(bench), expected)
 
@@ -124,9 +127,28 @@ def test_repeated_from_recordings_steps_say_the_same(name: str, folder: Path, mo
         bench.run()
         assert_same(model, bench, expected, ("Yes.", "Hello there."))
     assert bench.worker.graphs and tape.played > bench.worker.graphs.count > 0
-    codec = bench.worker.codec_graphs
+    codec = bench.worker.sound.graphs
     assert (codec is not None) == any(name.startswith(part) for part in RECORDED)
     assert codec is None or codec.repeats > codec.count > 0, "the detokenizer's passes, too"
+
+
+def test_a_detokenizer_on_another_device_sounds_the_same(name: str, folder: Path, model: SpeechLM, expected: Bench) -> None:
+    """In a recording's voice, where it has such."""
+    codes = torch.tensor(expected.codes["Yes."])
+    clip = Clip(0.1 * torch.randn(24_000, generator=torch.Generator().manual_seed(0)), "What I said.")
+
+    def sound(of: SpeechLM) -> Tensor:
+        imitation = of.clone(clip) if isinstance(of.detokenizer, FlowDetokenizer) else None
+        stage, prompt = LocalStage(of.detokenizer, 1), of.preprocess(Utterance("Yes.", imitation=imitation))
+        state = stage.begin(of.voice_of(prompt), seed=1)
+        parts = [stage.decode([Chunk(part, state, final)])[0] for part, final in ((codes[:4], False), (codes[4:], True))]
+        return torch.cat(parts)
+
+    with pretended():
+        apart = MODELS[name](folder, HOST, sound=device())
+        assert apart.device == HOST and apart.detokenizer.device == device()
+        made = sound(apart)
+    assert len(made) and (made - sound(model)).abs().max() <= 2e-4
 
 
 def first_hidden(model: SpeechLM, imitation: object = None) -> Tensor:

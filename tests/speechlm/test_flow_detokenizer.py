@@ -43,7 +43,7 @@ def test_a_minute_has_no_seams_and_does_not_drift(detokenizer: FlowDetokenizer, 
     primed, said = detokenizer.flow.prime(voice(50, 1)), speech(SECONDS).repeat_interleave(50)[: 25 * SECONDS, None].split(25)
 
     def begin() -> FlowSoundState:
-        state = detokenizer.speak_as(primed, seed=3)
+        state = detokenizer.new_state(3, primed)
         state.flow.noise = GivenNoise(torch.zeros(50 * (SECONDS + 2), 80))
         return state
 

@@ -21,6 +21,7 @@ COMMANDS = [
     "simulate",
     "soak",
     "sound",
+    "stages",
     "turns",
 ]
 

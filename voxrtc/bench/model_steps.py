@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from voxrtc.engine.worker import Chunk, Task, Worker
+from voxrtc.engine.sound_stage import Chunk
+from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages.engine import Sampling
 from voxrtc.settings import Settings
 from voxrtc.speechlm import registry
@@ -62,7 +63,7 @@ def _steps(model: SpeechLM, streams: int) -> Steps:
         seconds.append(sum(step.seconds))
     states = [model.detokenizer.new_state(slot) for slot in range(streams)]
     chunks = [Chunk(codes, state, final=False) for codes, state in zip(torch.stack(frames[-CHUNK:], 1), states, strict=True)]
-    calls = [_seconds(lambda: worker.detokenize(chunks)) for _ in range(CALLS)]
+    calls = [_seconds(lambda: worker.sound.decode(chunks)) for _ in range(CALLS)]
     model_second = statistics.median(seconds) * model.frame_rate
     return Steps(streams, model_second, statistics.median(calls) * model.frame_rate / CHUNK)
 

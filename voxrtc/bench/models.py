@@ -25,7 +25,8 @@ from torch import Tensor
 
 from voxrtc.bench import random_models
 from voxrtc.bench.random_models import COSYVOICES, CSMS, ORPHEUSES, POCKETS, STEP_SHARE, STEPS
-from voxrtc.engine.worker import PAGE_SIZE, Chunk, Task, Worker
+from voxrtc.engine.sound_stage import Chunk
+from voxrtc.engine.worker import PAGE_SIZE, Task, Worker
 from voxrtc.messages.engine import Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
@@ -116,7 +117,7 @@ class Ours:
         """One call of the detokenizer."""
         frames = [frame.expand(self.costs.chunk, -1) for frame in self.frames]
         with _timed(self.worker.model.detokenizer, self.costs.parts):
-            self.worker.detokenize([Chunk(*part, False) for part in zip(frames, self.states, strict=True)])
+            self.worker.sound.decode([Chunk(*part, False) for part in zip(frames, self.states, strict=True)])
 
     def measure(self, count: int) -> None:
         for _ in range(count):

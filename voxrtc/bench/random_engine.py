@@ -13,8 +13,6 @@ import threading
 from dataclasses import replace
 from functools import partial
 
-import torch
-
 from voxrtc.bench import random_models
 from voxrtc.cards import read_card
 from voxrtc.engine.process import load
@@ -23,6 +21,7 @@ from voxrtc.lifeline import die_with_parent
 from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import Settings
 from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.registry import Placement
 
 SECONDS_A_WORD = 0.35
 MODELS = {
@@ -33,9 +32,11 @@ MODELS = {
 }
 
 
-def read(settings: Settings, device: torch.device, dtype: torch.dtype) -> tuple[ModelInfo, SpeechLM]:
+def read(settings: Settings, at: Placement) -> tuple[ModelInfo, SpeechLM]:
     """The model of the settings, without its weights. Raises `KeyError` for one that is not in `MODELS`."""
-    model = MODELS[settings.model](dtype, device)
+    if settings.disaggregated or at.sound not in (None, at.device):
+        raise ValueError("Both stages of a model without weights are in one place.")
+    model = MODELS[settings.model](at.dtype, at.device)
     preprocess = model.preprocess
 
     def as_long_as_its_words(utterance: Utterance) -> Prompt:

@@ -146,17 +146,22 @@ async def _sound_a_second(name: str, seconds: float, seed: int) -> float:
         clients = [server.client for server in servers]
         while name == "ray" and len((await clients[0].stats()).replicas) < 2:
             await asyncio.sleep(0.1)
-        for client in clients:
-            await listen(client, [Request(0.0, text) for text in WARM_UP])
-        sound: list[float] = []
-        crowd = [asyncio.create_task(_insatiable(clients[n % len(clients)], n, seed, sound)) for n in range(CROWD)]
-        await asyncio.sleep(SETTLING)
-        before = sum(sound)
-        await asyncio.sleep(seconds)
-        made = sum(sound) - before
-        for listener in crowd:
-            listener.cancel()
-        await asyncio.gather(*crowd, return_exceptions=True)
+        return await sound_a_second(clients, seconds, seed)
+
+
+async def sound_a_second(clients: Sequence[EngineClient], seconds: float, seed: int) -> float:
+    """Of what engines make for as many listeners as like, shared out evenly."""
+    for client in clients:
+        await listen(client, [Request(0.0, text) for text in WARM_UP])
+    sound: list[float] = []
+    crowd = [asyncio.create_task(_insatiable(clients[n % len(clients)], n, seed, sound)) for n in range(CROWD)]
+    await asyncio.sleep(SETTLING)
+    before = sum(sound)
+    await asyncio.sleep(seconds)
+    made = sum(sound) - before
+    for listener in crowd:
+        listener.cancel()
+    await asyncio.gather(*crowd, return_exceptions=True)
     return made / seconds
 
 

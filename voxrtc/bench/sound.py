@@ -65,7 +65,7 @@ def measure(name: str, detokenizer: FlowDetokenizer, streams: list[int], calls: 
     voice = flow.prime(prompt)
     print(f"{name}: a voice takes {time.thread_time() - began:.1f} s and {voice.bytes / 1e6:.0f} MB", flush=True)
     for n in streams:
-        states = [detokenizer.speak_as(voice, seed) for seed in range(n)]
+        states = [detokenizer.new_state(seed, voice) for seed in range(n)]
         took = [clock.take(partial(_call, detokenizer, states)) for _ in range(2 + calls)][2:]
         seconds = len(states) * flow.config.encoder.block * detokenizer.samples_per_group / detokenizer.sample_rate
         whole = median(each["all"] for each in took)

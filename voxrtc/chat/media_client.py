@@ -17,7 +17,6 @@ from voxrtc.messages.media import (
     Closed,
     Dig,
     Drain,
-    Drained,
     DropVoice,
     GetMediaStats,
     GetVoices,
@@ -231,9 +230,8 @@ _QUESTIONS = {
     **dict.fromkeys((ClientEvent, Taken), "say"),
     **dict.fromkeys((Tell, Told), "tell"),
     **dict.fromkeys((HangUp, HungUp), "hang up"),
-    **dict.fromkeys((Drain, Drained), "drain"),
     **dict.fromkeys((GetMediaStats, MediaStats), "stats"),
-    **dict.fromkeys((KeepVoice, DropVoice, Noted), "voice"),
+    **dict.fromkeys((KeepVoice, DropVoice, Drain, Noted), "note"),
     **dict.fromkeys((GetVoices, VoicesUsed), "voices"),
     **dict.fromkeys((Transcribe, Transcribed), "words"),
 }

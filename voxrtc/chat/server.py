@@ -34,7 +34,6 @@ from voxrtc.messages.media import (
     Closed,
     Dig,
     Drain,
-    Drained,
     DropVoice,
     GetMediaStats,
     GetVoices,
@@ -71,7 +70,6 @@ from voxrtc.stalls import Stood
 BACKGROUND = 0.25  # of all places, those for calls that nobody listens to
 KINDS = {"Offer": "over WebRTC", "Dig": "through a tunnel", "Open": "over a WebSocket"}
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
-
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +119,7 @@ class MediaServer:
                 return HungUp(call=request.call, known=talk is not None)
             case Drain():
                 await drain(self._all, request.seconds)
-                return Drained(call=request.call)
+                return Noted(call=request.call)
             case GetMediaStats():
                 return self._stats(request.call)
             case KeepVoice():
@@ -156,8 +154,8 @@ class MediaServer:
             playing=[clock.stream for talk in connected if (clock := talk.track.clock)],
             networks=[talk.session.network for talk in connected if talk.session.network],
             talking=sorted({talk.session.model for talk in self._all if not talk.session.background}),
-            stood=self.stood(),
             kept=sum(isinstance(talk, Talk) and talk.kept for talk in self._all),
+            stood=self.stood(),
         )
 
     def _drop_voice(self, voice: str) -> None:

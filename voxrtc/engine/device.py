@@ -9,23 +9,40 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from voxrtc.settings import Settings
+from voxrtc.speechlm.registry import Placement
+
 
 class DeviceError(Exception):
     """The settings name a device or numbers that are not to be had. The message says what to do."""
 
 
-def chosen_device(name: str) -> torch.device:
-    """`auto`, `cpu`, `cuda` or `cuda:N` -> the device. Raises `DeviceError`."""
+def placed(settings: Settings) -> Placement:
+    """Where the settings want a model's stages. Raises `DeviceError`."""
+    device = chosen_device(settings.device)
+    sound = None if settings.disaggregated else chosen_sound(settings)  # else it has a process of its own there
+    return Placement(device, chosen_dtype(settings.dtype, device), sound)
+
+
+def chosen_sound(settings: Settings) -> torch.device:
+    """Where they want its detokenizer. Raises `DeviceError`."""
+    if settings.detokenizer_device == "auto":
+        return chosen_device(settings.device)
+    return chosen_device(settings.detokenizer_device, "VOXRTC_DETOKENIZER_DEVICE")
+
+
+def chosen_device(name: str, setting: str = "VOXRTC_DEVICE") -> torch.device:
+    """`auto`, `cpu`, `cuda` or `cuda:N` -> the device. Raises `DeviceError`, which names the setting."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type != "cuda":
         return device
     if not torch.cuda.is_available():
-        raise DeviceError(f"VOXRTC_DEVICE is {name}, but torch finds no GPU here. Install torch for CUDA, or set it to cpu.")
+        raise DeviceError(f"{setting} is {name}, but torch finds no GPU here. Install torch for CUDA, or set it to cpu.")
     device = torch.device("cuda", device.index or 0)
     if device.index >= (count := torch.cuda.device_count()):
-        raise DeviceError(f"VOXRTC_DEVICE is {name}, but there are {count} GPUs, counted from 0.")
+        raise DeviceError(f"{setting} is {name}, but there are {count} GPUs, counted from 0.")
     return device
 
 
@@ -56,10 +73,10 @@ class Mark(Protocol):
 
 
 class Device:
-    """A worker's. `beside`: it computes beside the host, which can prepare the next step meanwhile.
+    """That of a stage. `beside`: it computes beside the host, which can prepare the next step meanwhile.
 
-    The detokenizer has a CUDA stream of its own. Between it and the steps only tensors on the host are passed, so neither has
-    to wait for the other, and no memory is given back while the other still reads it.
+    The detokenizer has a CUDA stream of its own, wherever it is. Between it and the steps only tensors on the host are passed,
+    so neither has to wait for the other, and no memory is given back while the other still reads it.
     """
 
     def __init__(self, device: torch.device, clock: Callable[[], float]) -> None:

@@ -31,7 +31,7 @@ from voxrtc.engine.prompts import Prompts
 from voxrtc.engine.running import Running
 from voxrtc.engine.scheduler import POLICIES, Policy, StepPlan, playout
 from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, Landed, machine, stats, view
-from voxrtc.engine.sounding import Sounding
+from voxrtc.engine.sounding import Sounding, next_chunk
 from voxrtc.engine.stream import Passage, Piece, State, Stream
 from voxrtc.engine.warming import warm_up
 from voxrtc.engine.words import Words
@@ -40,7 +40,6 @@ from voxrtc.engine.writing import Writing
 from voxrtc.messages.conversation import Forget, Hear, Wrote
 from voxrtc.messages.engine import (
     Cancel,
-    Chunk,
     Ended,
     EngineReply,
     EngineRequest,
@@ -55,7 +54,7 @@ from voxrtc.messages.engine import (
     Playout,
     SetPolicy,
 )
-from voxrtc.speechlm.base import InvalidRequest, Prompt, Turn, pcm16
+from voxrtc.speechlm.base import InvalidRequest, Prompt, Turn
 
 log = logging.getLogger(__name__)
 
@@ -257,23 +256,13 @@ class Engine:
             self._next_piece(stream)
 
     def _hand_over(self, stream: Stream, piece: Piece, samples: Tensor, final: bool) -> None:
-        rate = self.worker.model.detokenizer.sample_rate
         now = self.clock()
-        timing = None if stream.chunks else stream.timing(now)
         self._heed(stream, now)
-        if timing and not stream.request.continues:
+        chunk = next_chunk(stream, piece, samples, final, self.worker.model.detokenizer.sample_rate, now)
+        if (timing := chunk.timing) and not stream.request.continues:
             self.counters.sounded(timing.first_chunk, timing.first_chunk - timing.accepted)
-        stream.state = State.PLAYING
-        stream.delivered += len(samples) / rate
-        words = piece.writing or piece.words
-        spoken = words.news()
-        if final:
-            spoken.append(words.rest(stream.delivered))
-        frames = piece.writing.frames() if piece.writing else b""
-        sound = Chunk(stream=stream.id, index=stream.chunks, pcm=pcm16(samples), sample_rate=rate, spoken=spoken)
-        stream.reply(msgspec.structs.replace(sound, timing=timing, frames=frames))
-        stream.chunks += 1
         self.counters.chunks += 1
+        stream.reply(chunk)
 
     def _heed(self, stream: Stream, now: float) -> None:
         """Whether its chunk comes as late as that others should be let in with more caution. Who waits for text, or stands for
@@ -362,8 +351,8 @@ class Engine:
             return
         stream.slot, stream.prepared = self._slots.pop(), None
         model, passage = self.worker.model, stream.passage
-        state = self.worker.detokenizer_state(prompt, stream.seed + stream.frames)
-        before = model.detokenizer.before(state)
+        state = self.worker.sound.begin(voice := model.voice_of(prompt), stream.seed + stream.frames)
+        before = model.detokenizer.before(voice)
         kept: list[Tensor] | None = [] if model.remembers else None
         words = Words(prompt.words, prompt.characters, model.frame_rate, stream.delivered, passage.before)
         writing = Writing(model.written, model.frame_rate) if model.hears else None
@@ -386,6 +375,7 @@ class Engine:
 
     def _leave(self, stream: Stream, failed: bool = False) -> None:
         if stream.piece:
+            self._sounding.end(stream.piece)
             self.worker.release(stream.slot, failed)
             self._slots.append(stream.slot)
             stream.piece, stream.slot, stream.evicted = None, -1, None

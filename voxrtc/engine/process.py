@@ -25,41 +25,48 @@ from voxrtc.messages.engine import ModelInfo
 from voxrtc.settings import Settings
 
 if TYPE_CHECKING:
-    import torch
-
     from voxrtc.engine.loop import Engine
     from voxrtc.speechlm.base import SpeechLM
+    from voxrtc.speechlm.registry import Placement
 
 log = logging.getLogger(__name__)
 
 
-Read = Callable[[Settings, "torch.device", "torch.dtype"], tuple[ModelInfo, "SpeechLM"]]
+Read = Callable[[Settings, "Placement"], tuple[ModelInfo, "SpeechLM"]]
 
 
-def _files(settings: Settings, device: torch.device, dtype: torch.dtype) -> tuple[ModelInfo, SpeechLM]:
+def _files(settings: Settings, at: Placement) -> tuple[ModelInfo, SpeechLM]:
     from voxrtc.speechlm import registry
 
-    return registry.load(settings.models, settings.model, device, dtype)
+    return registry.load(settings.models, settings.model, at)
 
 
 def build(settings: Settings, read: Read = _files) -> Engine:
     """The engine of the settings' model, which is read now. Raises what that can raise."""
     import torch
 
-    from voxrtc.engine.device import chosen_device, chosen_dtype
+    from voxrtc.engine.device import placed
     from voxrtc.engine.loop import Engine
     from voxrtc.engine.memory import pages_for
+    from voxrtc.engine.process_stage import ProcessStage, start
     from voxrtc.engine.scheduler import POLICIES
     from voxrtc.engine.snapshot import ChunkSizes
     from voxrtc.engine.worker import PAGE_SIZE, Worker
 
     torch.set_num_threads(1)  # small matrices: a second thread costs more in hand-over than it computes
-    device = chosen_device(settings.device)
-    info, model = read(settings, device, chosen_dtype(settings.dtype, device))
-    pages = pages_for(model, settings.max_streams, PAGE_SIZE, settings.kv_memory)
-    log.info("%s is read, for %s, with %d pages of cache", info.name, device, pages)
+    at = placed(settings)
+    sound = ProcessStage(partial(start, settings.environment())) if settings.disaggregated else None
+    with contextlib.ExitStack() as undo:
+        if sound:
+            undo.callback(sound.stop)
+        info, model = read(settings, at)
+        pages = pages_for(model, settings.max_streams, PAGE_SIZE, settings.kv_memory)
+        if sound:
+            sound.wait()  # it was loaded meanwhile
+        undo.pop_all()
+    log.info("%s is read, for %s, with %d pages of cache", info.name, at.device, pages)
     return Engine(
-        Worker(model, settings.max_streams, pages),
+        Worker(model, settings.max_streams, pages, sound=sound),
         info,
         policy=POLICIES[settings.policy],
         max_waiting=settings.max_waiting,
@@ -78,10 +85,8 @@ def load(settings: Settings, server: EngineServer, beside_others: bool, read: Re
             hub.fetch(card, report.downloaded)
         with yielding() if beside_others else contextlib.nullcontext():
             report.stage("reading")
-            from voxrtc.engine.memory import held
-
             engine = build(settings, read or _files)
-            server.memory = partial(held, engine.worker.model.device)
+            server.memory = lambda: engine.worker.memory
             report.stage("warming up")
             engine.start()
         server.open(engine, engine.info)

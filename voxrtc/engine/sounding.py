@@ -6,10 +6,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
 
+import msgspec
 from torch import Tensor
 
-from voxrtc.engine.stream import Piece, Stream
-from voxrtc.engine.worker import Chunk, Worker
+from voxrtc.engine.sound_stage import Chunk
+from voxrtc.engine.stream import Piece, State, Stream
+from voxrtc.engine.worker import Worker
+from voxrtc.messages import engine as messages
+from voxrtc.speechlm.base import pcm16
 
 Owner = tuple[Stream, Piece, bool]  # and whether its frames were the piece's last
 Sounded = Callable[[Stream, Piece, Tensor | Exception, bool], None]
@@ -34,6 +38,11 @@ class Sounding:
 
     def stop(self) -> None:
         self._executor.shutdown(cancel_futures=True)
+        self._worker.sound.stop()
+
+    def end(self, piece: Piece) -> None:
+        """Nothing more is to come of it: after the call that is under way."""
+        self._executor.submit(self._worker.sound.end, piece.detokenizer)
 
     def begin(self, parts: list[tuple[Stream, int]]) -> None:
         """Make sound of the next so many frames of each stream. Those that make none are left out."""
@@ -52,7 +61,7 @@ class Sounding:
 
     def _decode(self, chunks: list[Chunk], pushed: int) -> list[Tensor | Exception]:
         began = self._clock()
-        samples = self._worker.detokenize(chunks)
+        samples = self._worker.sound.decode(chunks)
         self._inbox(partial(self._observe, self._clock() - began, len(chunks), pushed))
         return samples
 
@@ -61,3 +70,18 @@ class Sounding:
         for (stream, piece, final), samples in zip(owners, done.result(), strict=True):
             if stream.piece is piece:  # else it was cancelled meanwhile: late sound is dropped
                 self._sounded(stream, piece, samples, final)
+
+
+def next_chunk(stream: Stream, piece: Piece, samples: Tensor, final: bool, rate: int, now: float) -> messages.Chunk:
+    """Samples of a stream as its listener gets them, with the words in them. They count as delivered from here on."""
+    timing = None if stream.chunks else stream.timing(now)
+    stream.state = State.PLAYING
+    stream.delivered += len(samples) / rate
+    words = piece.writing or piece.words
+    spoken = words.news()
+    if final:
+        spoken.append(words.rest(stream.delivered))
+    frames = piece.writing.frames() if piece.writing else b""
+    sound = messages.Chunk(stream=stream.id, index=stream.chunks, pcm=pcm16(samples), sample_rate=rate, spoken=spoken)
+    stream.chunks += 1
+    return msgspec.structs.replace(sound, timing=timing, frames=frames)

@@ -37,7 +37,7 @@ def warm_up(engine: Engine) -> None:
     if heard:
         engine.submit(Forget(hearing=EAR), _nobody)
     engine.counters = Counters(born=engine.clock())
-    if graphs := engine.worker.codec_graphs:
+    if graphs := engine.worker.sound.graphs:
         graphs.recount()
     engine.door.stays = Stays()  # people have more said than that
     engine.caution = Caution()  # nor do they come 64 at a time

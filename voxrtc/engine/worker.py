@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,9 +15,10 @@ from voxrtc.engine.attention import Backend, Layout, choose
 from voxrtc.engine.device import Device, Mark
 from voxrtc.engine.graphs import CudaRecorder, Graphs, Recorder
 from voxrtc.engine.kv_cache import PagedCache
-from voxrtc.engine.memory import half_of_the_longest
+from voxrtc.engine.memory import half_of_the_longest, held
 from voxrtc.engine.outcome import Here, Outcome, Sent
 from voxrtc.engine.sampling import SamplingTable
+from voxrtc.engine.sound_stage import BrokenStream, LocalStage, SoundStage
 from voxrtc.engine.staging import Staging
 from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import Batch, Frames, Prompt, SpeechLM
@@ -25,10 +26,6 @@ from voxrtc.speechlm.base import Batch, Frames, Prompt, SpeechLM
 T = TypeVar("T")
 
 PAGE_SIZE = 128  # positions; smaller pages cost a few percent of a step, larger ones hold more memory than they use
-
-
-class BrokenStream(Exception):
-    """A stream's numbers are no numbers any more."""
 
 
 Result = tuple[Tensor, bool] | Exception | None
@@ -82,15 +79,6 @@ class Step:
         return self.marks[0] - self.before if self.marks and self.before is not None else None
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Frames [n, width] of one stream for the detokenizer, with that stream's state."""
-
-    frames: Tensor
-    state: Any
-    final: bool
-
-
 class Worker:
     """Executes what the scheduler planned. Holds tensors by slot and knows nothing of listeners.
 
@@ -99,6 +87,8 @@ class Worker:
 
     Without a number of `pages` there are half of what all slots would need at their longest, since hardly any stream ever
     gets there; a stream that gets none gives way to others for a while (see `scheduler`).
+
+    `sound` is the stage that makes samples of what the steps gave, beside them; by default the model's own detokenizer.
     """
 
     def __init__(
@@ -110,9 +100,10 @@ class Worker:
         clock: Callable[[], float] = time.monotonic,
         backend: Callable[[PagedCache, int], Backend] = choose,
         recorder: Recorder | None = None,
+        sound: SoundStage | None = None,
     ) -> None:
         self.model, self.slots = model, slots
-        self.device = Device(model.device, clock)
+        self.device, self.sound = Device(model.device, clock), sound or LocalStage(model.detokenizer, slots, clock, recorder)
         self.lag, spare = (1, 1) if self.device.beside else (0, 0)
         pages = pages or half_of_the_longest(model.cache, slots, page_size)
         self.cache = PagedCache(model.cache, slots, pages, page_size, model.device, model.dtype, scratch=spare > 0)
@@ -122,15 +113,13 @@ class Worker:
         tokens = self.cache.table.numel() * page_size  # more than any step has
         recording = recorder is not None or self.device.records
         self.graphs = Graphs(recorder or CudaRecorder()) if recording and self.attention.fixed else None
-        self.codec_graphs = self._record_codec(recorder) if recording else None
         self._ended: Mark | None = None  # the step before
         self._staging = Staging(3 * (slots + 1) + 2 * tokens, 5, torch.long, model.device) if spare else None
 
-    def _record_codec(self, recorder: Recorder | None) -> Graphs | None:
-        """Of the detokenizer, where its calls have a form for that."""
-        with self.device.detokenizing():
-            graphs = Graphs(recorder or CudaRecorder())
-            return graphs if self.model.detokenizer.record(self.slots, graphs.run) else None
+    @property
+    def memory(self) -> float:
+        """GB that model, cache and detokenizer hold."""
+        return held(self.model.device) + self.sound.memory
 
     def most_pages(self, prompt: Prompt) -> int:
         """Cache pages that a prompt and all its frames may take."""
@@ -163,27 +152,6 @@ class Worker:
                 return self._run(tasks)
         except Exception as error:  # noqa: BLE001  whatever a model raises, other streams go on
             return Step([error]) if len(tasks) == 1 else Step([self.launch([task]) for task in tasks])
-
-    @torch.inference_mode()
-    def detokenizer_state(self, prompt: Prompt, seed: int) -> Any:
-        """State of a fresh stream of the detokenizer, made where that works."""
-        with self.device.detokenizing():
-            return self.model.sound(prompt, seed)
-
-    @torch.inference_mode()
-    def detokenize(self, chunks: list[Chunk]) -> list[Tensor | Exception]:
-        """Samples of each chunk, or its error. Runs on the detokenizer's thread, beside `step`."""
-        decode = self.model.detokenizer.decode
-        try:
-            with self.device.detokenizing():
-                frames = self.device.there([chunk.frames for chunk in chunks])
-                samples = decode(frames, [chunk.state for chunk in chunks], [chunk.final for chunk in chunks])
-                samples = self.device.home(samples)
-        except Exception as error:  # noqa: BLE001
-            if len(chunks) == 1:
-                return [error]
-            return [self.detokenize([chunk])[0] for chunk in chunks]
-        return [s if bool(s.isfinite().all()) else BrokenStream("the detokenizer gave no numbers") for s in samples]
 
     def _run(self, tasks: list[Task]) -> Step:
         for task in tasks:

@@ -20,7 +20,7 @@ def encode(message: Message) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-def decode(data: bytes, kind: Any) -> Any:
+def decode(data: bytes | bytearray, kind: Any) -> Any:
     """The message of union `kind` (`engine.EngineRequest`, `media.MediaReply`, …) in `data`.
 
     Raises `msgspec.DecodeError` when it is none of them.

@@ -94,8 +94,7 @@ class HangUp(Message):
 
 
 class Drain(Message):
-    """Let every call end, and tell its client: once nobody is being spoken to in it, in `seconds` at the latest. `Drained`
-    answers, when none of those that there were is left."""
+    """Let every call end, once nobody is spoken to in it, in `seconds` at the latest. When all have, `Noted` answers."""
 
     call: str
     seconds: float
@@ -181,7 +180,7 @@ class Told(Message):
 
 
 class Noted(Message):
-    """The answer to `KeepVoice` and `DropVoice`."""
+    """The answer to `KeepVoice`, `DropVoice` and `Drain`."""
 
     call: str
 
@@ -224,12 +223,6 @@ class HungUp(Message):
     known: bool
 
 
-class Drained(Message):
-    """The answer to `Drain`."""
-
-    call: str
-
-
 class Spoke(msgspec.Struct, frozen=True, kw_only=True):
     """What a model's responses in calls came to: sums since the process started, and latencies of late.
 
@@ -259,8 +252,8 @@ class MediaStats(Message):
     """Peers that are connected and tasks of asyncio's that there are now, and sums over all peers since the process started.
 
     `networks` are those of connected peers that told, in no order that says whose. `playing` are the responses that are played,
-    `talking` the models that conversations go on with. `kept` are sessions whose line broke, and whose client may come back;
-    `stood` is how often and how long the event loop did.
+    `talking` the models that conversations go on with, `stood` is how often and how long the event loop did, `kept` are
+    sessions whose line broke, and whose client may come back.
     """
 
     call: str
@@ -272,8 +265,8 @@ class MediaStats(Message):
     playing: list[str] = msgspec.field(default_factory=list)
     networks: list[Network] = msgspec.field(default_factory=list)
     talking: list[str] = msgspec.field(default_factory=list)
-    stood: Stood = Stood()
     kept: int = 0
+    stood: Stood = Stood()
 
 
 MediaRequest = (
@@ -303,7 +296,6 @@ MediaReply = (
     | Over
     | Refused
     | HungUp
-    | Drained
     | MediaStats
     | Noted
     | VoicesUsed

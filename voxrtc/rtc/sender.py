@@ -27,8 +27,9 @@ HEADER = struct.Struct("!BBHII")  # version and extension, marker and payload ty
 EXTENSION = struct.Struct("!HH")
 VERSION, EXTENDED, MARKED = 0x80, 0x90, 0x80
 PRIVATE = "_RTCRtpSender__"
-USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "ntp_timestamp", "rtp_timestamp", "stats")
-COUNTED = ("octet_count", "packet_count")
+USED = ("rtp_started", "rtp_exited", "rtp_header_extensions_map", "mid", "stats")
+COUNTED = ("ntp_timestamp", "rtp_timestamp", "packet_count", "octet_count")
+NTP_TIME, RTP_TIME, PACKETS, OCTETS = (PRIVATE + name for name in COUNTED)
 # Seconds to add for those of NTP. Once: browsers put sound in order by these times, which must not jump when the machine's
 # clock is set (RFC 3550, section 6.4.1, allows for a clock that only runs on).
 NTP = 2_208_988_800 + time.time() - time.monotonic()
@@ -95,10 +96,10 @@ class Sender:
     def _count(self, size: int, stamp: int) -> None:
         """What aiortc's reports tell the browser."""
         state = self._state
-        state[PRIVATE + "rtp_timestamp"] = stamp
-        state[PRIVATE + "ntp_timestamp"] = int((time.monotonic() + NTP) * (1 << 32))
-        state[PRIVATE + "packet_count"] += 1
-        state[PRIVATE + "octet_count"] += size
+        state[RTP_TIME] = stamp
+        state[NTP_TIME] = int((time.monotonic() + NTP) * (1 << 32))
+        state[PACKETS] += 1
+        state[OCTETS] += size
 
     def _get(self, name: str) -> Any:
         return self._state[PRIVATE + name]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages.engine import Sampling
-from voxrtc.speechlm.detokenizer import Detokenizer
+from voxrtc.speechlm.detokenizer import Detokenizer, Voice
 from voxrtc.speechlm.layers.attention import Attention
 
 HOST = torch.device("cpu")
@@ -183,7 +183,7 @@ class SpeechLM(ABC):
     defaults: Sampling  # every field set
     voices: tuple[str, ...]
     detokenizer: Detokenizer
-    device = HOST  # where weights, tables and what they give are
+    device = HOST  # where weights, tables and what they give are, but for the detokenizer's
     dtype = torch.float32  # of the backbone, hence of the cache
     runs = False  # whether text can come while it is spoken: `extend` and `grow`
     clones = False  # whether it speaks in the voice of a recording: `clone`
@@ -240,9 +240,13 @@ class SpeechLM(ABC):
         """How many units of its prompt's text end with a frame [width], at most one; of models whose prompts have `words`."""
         return 0
 
+    def voice_of(self, prompt: Prompt) -> Voice:
+        """What the detokenizer must know of the voice that a prompt is to be spoken in."""
+        return None
+
     def sound(self, prompt: Prompt, seed: int) -> Any:
-        """The detokenizer's state for a piece. Models whose detokenizer must know the prompt's voice have their own."""
-        return self.detokenizer.new_state(seed)
+        """The detokenizer's state for a piece."""
+        return self.detokenizer.new_state(seed, self.voice_of(prompt))
 
     def silent(self, frame: Tensor) -> bool:
         """Whether a frame [width] is none of the sound's: with some models a step may take in or write text and say nothing.

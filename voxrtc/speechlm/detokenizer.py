@@ -6,9 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
 Repeat: TypeAlias = Callable[[Hashable, Callable[[], Tensor]], tuple[Tensor, bool]]
+
+# What a detokenizer knows of somebody, shared by all streams that sound like him. It has `parts`, tensors of which
+# `Detokenizer.voice_in` makes the same elsewhere. None: nobody in particular.
+Voice = Any
 
 
 class Detokenizer(ABC):
@@ -27,13 +32,22 @@ class Detokenizer(ABC):
     long_chunk: int = 0  # frames up to which a longer call costs less a frame; 0: nobody knows
     lag: int = 0  # of the frames that were worked on, the latest, whose samples come with later ones
 
-    @abstractmethod
-    def new_state(self, seed: int) -> Any:
-        """State of a fresh stream; `seed` makes its noise reproducible."""
+    @property
+    def device(self) -> torch.device:
+        """Where its weights and states are, which need not be where the language model's are."""
+        return torch.device("cpu")
 
-    def before(self, state: Any) -> int:
-        """Frames that stand before a fresh state's first and are worked on with it, like the last ones of a voice's prompt."""
+    @abstractmethod
+    def new_state(self, seed: int, voice: Voice = None) -> Any:
+        """State of a fresh stream; `seed` makes its noise reproducible. `voice` is what `SpeechLM.voice_of` gave."""
+
+    def before(self, voice: Voice) -> int:
+        """Frames that stand before a stream's first and are worked on with it, like the last ones of a voice's prompt."""
         return 0
+
+    def voice_in(self, parts: list[Tensor]) -> Voice:
+        """A voice of another process, of its `parts` on the host. May be slow."""
+        raise NotImplementedError
 
     def ripe(self, frames: int) -> int:
         """Of a stream's first `frames` frames, those before it included, how many all is there for that work on them needs."""

@@ -30,6 +30,7 @@ from voxrtc.speechlm.base import (
     Sampler,
     SpeechLM,
     Utterance,
+    Voice,
 )
 from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.codecs.lanes import LaneState
@@ -106,16 +107,24 @@ class Orpheus(SpeechLM):
 
     @classmethod
     def load(
-        cls, folder: Path, voices: Sequence[str], device: torch.device = HOST, dtype: torch.dtype = torch.float32
+        cls,
+        folder: Path,
+        voices: Sequence[str],
+        device: torch.device = HOST,
+        dtype: torch.dtype = torch.float32,
+        sound: torch.device | None = None,
     ) -> Orpheus:
         """Read a folder like `canopylabs/orpheus-3b-0.1-ft`, with SNAC's in its subfolder `snac`.
 
-        `dtype` is that of the backbone; SNAC stays in float32. Raises `WeightsError`.
+        `dtype` is that of the backbone; the detokenizer is on the device `sound`. Raises `WeightsError`.
         """
         tokenizer = read_tokenizer(folder / "tokenizer.json")
-        network, codec = Network.load(folder, POSITIONS, dtype).to(device), Snac.load(folder / "snac").to(device)
+        network, detokenizer = (
+            Network.load(folder, POSITIONS, dtype).to(device),
+            OrpheusDetokenizer.load(folder, sound or device),
+        )
         network.pack()
-        return cls(network, tokenizer, OrpheusDetokenizer(codec), voices)
+        return cls(network, tokenizer, detokenizer, voices)
 
     def split(self, text: str) -> list[str]:
         return sentences.pieces(text, lambda piece: len(self._text_ids(piece)) <= TEXT_TOKENS)
@@ -187,12 +196,21 @@ class OrpheusDetokenizer(Detokenizer):
         self.codec, self.sample_rate, self.samples_per_group = codec, codec.sample_rate, codec.samples_per_group
         self.lookahead = SLOTS - 1 + ceil(codec.lag * SLOTS / codec.samples_per_group)  # the frame's others, then SNAC's
 
+    @classmethod
+    def load(cls, folder: Path, device: torch.device = HOST) -> OrpheusDetokenizer:
+        """Read SNAC in its subfolder `snac`, which stays in float32. Raises `WeightsError`."""
+        return cls(Snac.load(folder / "snac").to(device))
+
+    @property
+    def device(self) -> torch.device:
+        return self.codec.device
+
     def record(self, streams: int, repeat: Repeat) -> bool:
         return self.codec.record(streams, repeat)
 
-    def new_state(self, seed: int) -> OrpheusState:
+    def new_state(self, seed: int, voice: Voice = None) -> OrpheusState:
         """State of an utterance of which nothing has come."""
-        return OrpheusState(torch.empty(0, dtype=torch.long, device=self.codec.table.device), self.codec.new_state(seed))
+        return OrpheusState(torch.empty(0, dtype=torch.long, device=self.device), self.codec.new_state(seed))
 
     def decode(self, frames: Sequence[Tensor], states: Sequence[OrpheusState], final: Sequence[bool]) -> list[Tensor]:
         """New codes [n_i, 1] of each stream -> samples; see `Snac.decode`, of whose frames every seven codes are one."""

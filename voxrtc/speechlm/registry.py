@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -11,53 +12,100 @@ import torch
 from voxrtc.cards import Card, CardError, read_card
 from voxrtc.messages.engine import ModelInfo
 from voxrtc.speechlm import voices
-from voxrtc.speechlm.base import HOST, SpeechLM
+from voxrtc.speechlm.base import HOST, Detokenizer, SpeechLM
 
 
-def _cosyvoice2(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+@dataclass(frozen=True)
+class Placement:
+    """Where a model's two stages are, language model and detokenizer, and the numbers of the backbone.
+
+    A family may stay in float32 where its numbers ask for it.
+    """
+
+    device: torch.device = HOST
+    dtype: torch.dtype = torch.float32
+    sound: torch.device | None = None  # None: where the language model is
+
+
+def _cosyvoice2(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.cosyvoice2.model import CosyVoice2
 
-    model = CosyVoice2.load(card.folder, device, dtype)
+    model = CosyVoice2.load(card.folder, at.device, at.dtype, at.sound)
     model.default = model.clone(voices.lark(model.detokenizer.sample_rate))
     return model
 
 
-def _csm(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+def _csm(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.csm.model import Csm
 
-    return Csm.load(card.folder, card.info.voices, device, dtype)
+    return Csm.load(card.folder, card.info.voices, at.device, at.dtype, at.sound)
 
 
-def _lark(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+def _lark(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.lark.model import Lark
 
-    return Lark.load(card.folder, device, dtype)
+    return Lark.load(card.folder, at.device, at.dtype, at.sound)
 
 
-def _orpheus(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+def _orpheus(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.orpheus import Orpheus
 
-    return Orpheus.load(card.folder, card.info.voices, device, dtype)
+    return Orpheus.load(card.folder, card.info.voices, at.device, at.dtype, at.sound)
 
 
-def _pocket(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+def _pocket(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.pocket.model import Pocket
 
-    return Pocket.load(card.folder, device)
+    return Pocket.load(card.folder, at.device, at.sound)
 
 
-def _stepaudio2(card: Card, device: torch.device, dtype: torch.dtype) -> SpeechLM:
+def _stepaudio2(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.stepaudio2.model import StepAudio2
 
-    model = StepAudio2.load(card.folder, device, dtype)
+    model = StepAudio2.load(card.folder, at.device, at.dtype, at.sound)
     if model.voices == ("default",):  # its authors' recordings are not there
         model.known_voices.default = model.clone(voices.lark(model.detokenizer.sample_rate))
     return model
 
 
+def _cosyvoice2_detokenizer(folder: Path, device: torch.device) -> Detokenizer:
+    from voxrtc.speechlm.cosyvoice2.model import load_detokenizer
+
+    return load_detokenizer(folder, device)
+
+
+def _csm_detokenizer(folder: Path, device: torch.device) -> Detokenizer:
+    from voxrtc.speechlm.csm.model import CsmDetokenizer
+
+    return CsmDetokenizer.load(folder, device)
+
+
+def _lark_detokenizer(folder: Path, device: torch.device) -> Detokenizer:
+    from voxrtc.speechlm.lark.detokenizer import LarkDetokenizer
+
+    return LarkDetokenizer.load(folder, device)
+
+
+def _orpheus_detokenizer(folder: Path, device: torch.device) -> Detokenizer:
+    from voxrtc.speechlm.orpheus import OrpheusDetokenizer
+
+    return OrpheusDetokenizer.load(folder, device)
+
+
+def _pocket_detokenizer(folder: Path, device: torch.device) -> Detokenizer:
+    from voxrtc.speechlm.pocket.model import load_detokenizer
+
+    return load_detokenizer(folder, device)
+
+
+def _stepaudio2_detokenizer(folder: Path, device: torch.device) -> Detokenizer:
+    from voxrtc.speechlm.stepaudio2.checkpoint import load_detokenizer
+
+    return load_detokenizer(folder, device)
+
+
 # A family is imported only when it is asked for.
-Load = Callable[[Card, torch.device, torch.dtype], SpeechLM]
-FAMILIES: dict[str, Load] = {
+FAMILIES: dict[str, Callable[[Card, Placement], SpeechLM]] = {
     "cosyvoice2": _cosyvoice2,
     "csm": _csm,
     "lark": _lark,
@@ -65,21 +113,36 @@ FAMILIES: dict[str, Load] = {
     "pocket": _pocket,
     "stepaudio2": _stepaudio2,
 }
+DETOKENIZERS: dict[str, Callable[[Path, torch.device], Detokenizer]] = {
+    "cosyvoice2": _cosyvoice2_detokenizer,
+    "csm": _csm_detokenizer,
+    "lark": _lark_detokenizer,
+    "orpheus": _orpheus_detokenizer,
+    "pocket": _pocket_detokenizer,
+    "stepaudio2": _stepaudio2_detokenizer,
+}
 
 
-def load(
-    models: Path, name: str, device: torch.device = HOST, dtype: torch.dtype = torch.float32
-) -> tuple[ModelInfo, SpeechLM]:
-    """Load the model `name` of folder `models`. Raises `CardError`, `speechlm.weights.WeightsError`.
-
-    `dtype` is that of the backbone; a family may stay in float32 where its numbers ask for it.
-    """
-    card = read_card(models, name)
-    if card.info.family not in FAMILIES:
-        raise CardError(f"“{name}” is of family “{card.info.family}”; known families: {', '.join(sorted(FAMILIES))}.")
-    card.check_files()
-    model = FAMILIES[card.info.family](card, device, dtype)
+def load(models: Path, name: str, at: Placement = Placement()) -> tuple[ModelInfo, SpeechLM]:
+    """Load the model `name` of folder `models`. Raises `CardError`, `speechlm.weights.WeightsError`."""
+    card = _card(models, name)
+    model = FAMILIES[card.info.family](card, at)
     chosen = {key: value for key, value in msgspec.structs.asdict(card.defaults).items() if value is not None}
     model.defaults = msgspec.structs.replace(model.defaults, **chosen)
     can = {"running": model.runs, "clones": model.clones, "instructed": model.instructed}
     return msgspec.structs.replace(card.info, **can), model
+
+
+def load_detokenizer(models: Path, name: str, device: torch.device = HOST) -> Detokenizer:
+    """The detokenizer of that model, and nothing else of it. Raises what `load` does."""
+    card = _card(models, name)
+    return DETOKENIZERS[card.info.family](card.folder, device)
+
+
+def _card(models: Path, name: str) -> Card:
+    """With all files there."""
+    card = read_card(models, name)
+    if card.info.family not in FAMILIES:
+        raise CardError(f"“{name}” is of family “{card.info.family}”; known families: {', '.join(sorted(FAMILIES))}.")
+    card.check_files()
+    return card

@@ -50,7 +50,7 @@ class FlowDetokenizer(Detokenizer):
     @property
     def nobody(self) -> FlowPrompt:
         """The prompt of a voice of which nothing is known."""
-        tokens = torch.empty(0, dtype=torch.long, device=self.flow.leave.weight.device)
+        tokens = torch.empty(0, dtype=torch.long, device=self.device)
         mel = self.flow.leave.weight.new_zeros(0, self.flow.config.estimator.mel)
         return FlowPrompt(mel.new_zeros(self.flow.config.speaker), tokens, mel)
 
@@ -58,19 +58,23 @@ class FlowDetokenizer(Detokenizer):
     def _nobody(self) -> FlowState:
         return self.flow.prime(self.nobody)
 
-    def new_state(self, seed: int) -> FlowSoundState:
-        """State of a fresh stream, in nobody's voice."""
-        return self.speak_as(self._nobody, seed)
+    @property
+    def device(self) -> torch.device:
+        return self.flow.leave.weight.device
 
-    def speak_as(self, voice: FlowState, seed: int) -> FlowSoundState:
-        """State of a fresh stream with a voice that `TokenFlow.prime` made."""
-        flow = voice.copy()
+    def new_state(self, seed: int, voice: FlowState | None = None) -> FlowSoundState:
+        """State of a fresh stream with a voice that `TokenFlow.prime` made, or in nobody's."""
+        flow = (voice or self._nobody).copy()
         flow.noise = SeededNoise(seed, self.flow.config.estimator.mel, MELS)
         return FlowSoundState(flow, self.hift.begin(SeededNoise(seed, self.hift.excitation.noise_width, BREATH)))
 
-    def before(self, state: FlowSoundState) -> int:
+    def before(self, voice: FlowState | None) -> int:
         """Of its prompt, the tokens behind the last whole block."""
-        return len(state.flow.waiting)
+        return len(voice.waiting) if voice else 0
+
+    @torch.inference_mode()
+    def voice_in(self, parts: list[Tensor]) -> FlowState:
+        return self.flow.prime(FlowPrompt(*(part.to(self.device) for part in parts)))
 
     def ripe(self, frames: int) -> int:
         """Whole blocks, with what must follow them."""

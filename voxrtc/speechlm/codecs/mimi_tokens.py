@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from voxrtc.speechlm.base import Detokenizer
+from voxrtc.speechlm.base import Detokenizer, Voice
 from voxrtc.speechlm.codecs.lanes import LaneState
 from voxrtc.speechlm.codecs.mimi import MimiConfig, MimiDecoder, MimiEncoder, MimiState
 from voxrtc.speechlm.codecs.quantizer import QuantizerConfig, SplitQuantizer
@@ -51,18 +51,22 @@ class MimiTokens(nn.Module, Detokenizer):
 
     def pack(self) -> None:
         """Make decoding fast, on a CPU. After the weights are filled."""
-        if self.quantizer.entries.device.type != "cpu":
+        if self.device.type != "cpu":
             return
         for part in (self.quantizer, self.decoder):
             pack(part, most=1)
         for frames in WARM_UP:  # each layer meets other numbers of rows, so their kernels are made by working
             self.decode([torch.zeros(frames, self.config.quantizer.books, dtype=torch.long)], [self.new_state(0)], [True])
 
+    @property
+    def device(self) -> torch.device:
+        return self.quantizer.entries.device
+
     def record(self, streams: int, repeat: Repeat) -> bool:
         self.decoder.record(streams, repeat)
         return True
 
-    def new_state(self, seed: int) -> MimiTokensState:
+    def new_state(self, seed: int, voice: Voice = None) -> MimiTokensState:
         """State of an utterance of which nothing has come. It has no noise that `seed` could choose."""
         return MimiTokensState(self.decoder.new_state())
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from voxrtc.speechlm.base import Detokenizer
+from voxrtc.speechlm.base import Detokenizer, Voice
 from voxrtc.speechlm.codecs.lanes import InLanes, Lanes, LaneState, Shape
 from voxrtc.speechlm.codecs.streams import Call, LaneCall, StreamState
 from voxrtc.speechlm.detokenizer import Repeat
@@ -177,15 +177,19 @@ class Snac(nn.Module, Detokenizer):
             block.prepare()
         return self.requires_grad_(False)
 
+    @property
+    def device(self) -> torch.device:
+        return self.table.device
+
     def record(self, streams: int, repeat: Repeat) -> bool:
         ends = 2 * PAD * (self.spread.in_channels + self.leave.in_channels)
         units = sum(2 * unit.pad * unit.conv.in_channels for unit in self.modules() if isinstance(unit, Unit))
         width = ends + units + sum(block.up.in_channels for block in self.blocks)
-        frame = torch.zeros(sum(map(len, BOOKS)), dtype=torch.long, device=self.table.device)
+        frame = torch.zeros(sum(map(len, BOOKS)), dtype=torch.long, device=self.device)
         self._lanes = InLanes(self._in_lanes, Shape(frame, width, self.samples_per_group, self.lag), streams, repeat)
         return True
 
-    def new_state(self, seed: int) -> StreamState | LaneState:
+    def new_state(self, seed: int, voice: Voice = None) -> StreamState | LaneState:
         """State of an utterance of which nothing has come."""
         if self._lanes:
             return self._lanes.new_state(seed % NOISE)

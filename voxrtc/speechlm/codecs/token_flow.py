@@ -78,6 +78,11 @@ class FlowState:
         return self.upper.position
 
     @property
+    def parts(self) -> list[Tensor]:
+        """Its prompt, of which `prime` makes the rest, two thousand times as much."""
+        return [self.prompt.speaker, self.prompt.tokens, self.prompt.mel]
+
+    @property
     def bytes(self) -> int:
         """Of memory that it takes, those included that it shares."""
         return self.lower.bytes + self.upper.bytes + self.solver.bytes

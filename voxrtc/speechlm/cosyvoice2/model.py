@@ -11,9 +11,10 @@ from torch import Tensor
 from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm import sentences
 from voxrtc.speechlm.base import HOST, Batch, CacheShape, Clip, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
-from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer, FlowSoundState
+from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
 from voxrtc.speechlm.codecs.flow_files import load_flow
 from voxrtc.speechlm.codecs.hift_files import load_hift
+from voxrtc.speechlm.codecs.token_flow import FlowState
 from voxrtc.speechlm.codecs.voice_reader import LONGEST_CLIP, TOKEN_RATE, VoiceReader
 from voxrtc.speechlm.cosyvoice2.network import Network
 from voxrtc.speechlm.cosyvoice2.prompt import Asked, Voice, rows_of
@@ -31,6 +32,12 @@ HEARD_CODES = 150  # of a recording that the flow hears, the last: what it remem
 FRAMES = 750  # of a piece at most: 30 s
 FRAMES_A_TOKEN = (2, 20)  # of text, at least and at most
 PROMPT = TEXT_TOKENS + HEARD_TEXT + LONGEST_CLIP * TOKEN_RATE + 2  # positions
+
+
+def load_detokenizer(folder: Path, device: torch.device = HOST) -> FlowDetokenizer:
+    """The detokenizer alone, of such a folder. Raises `WeightsError`."""
+    flow, hift = folder / "flow.pt", folder / "hift.pt"
+    return FlowDetokenizer(load_flow(read_pickle(flow), flow, device), load_hift(read_pickle(hift), hift, device))
 
 
 @dataclass
@@ -68,19 +75,24 @@ class CosyVoice2(SpeechLM):
         self.default = Voice(detokenizer.flow.prime(detokenizer.nobody))  # until there is a recording of somebody
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> CosyVoice2:
+    def load(
+        cls,
+        folder: Path,
+        device: torch.device = HOST,
+        dtype: torch.dtype = torch.float32,
+        sound: torch.device | None = None,
+    ) -> CosyVoice2:
         """Read a folder like `FunAudioLLM/CosyVoice2-0.5B`. Raises `WeightsError`.
 
-        `dtype` is that of the language model; flow and HiFT stay in float32.
+        `dtype` is that of the language model; flow and HiFT stay in float32, on the device `sound`.
         """
         network, writer = Network.load(folder, PROMPT + FRAMES, device, dtype), Writer.load(folder / "CosyVoice-BlankEN")
         if writer.size > network.rows.texts:
             raise WeightsError(f"{folder} has {writer.size} text tokens and rows for {network.rows.texts}. Fetch it again.")
-        flow = load_flow(read_pickle(folder / "flow.pt"), folder / "flow.pt", device)
-        if flow.config.codes != network.rows.codes:
+        detokenizer = load_detokenizer(folder, sound or device)
+        if detokenizer.flow.config.codes != network.rows.codes:
             raise WeightsError(f"{folder}: llm.pt and flow.pt disagree about speech tokens. Fetch both again.")
-        hift = load_hift(read_pickle(folder / "hift.pt"), folder / "hift.pt", device)
-        return cls(network, writer, FlowDetokenizer(flow, hift), VoiceReader(folder, TOKENIZER, device))
+        return cls(network, writer, detokenizer, VoiceReader(folder, TOKENIZER, detokenizer.device))
 
     def split(self, text: str) -> list[str]:
         return sentences.pieces(speakable(text, final=True).text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
@@ -129,9 +141,9 @@ class CosyVoice2(SpeechLM):
     def size(self, imitation: Voice) -> int:
         return imitation.sound.bytes
 
-    def sound(self, prompt: Prompt, seed: int) -> FlowSoundState:
+    def voice_of(self, prompt: Prompt) -> FlowState:
         asked: Asked = prompt.data
-        return self.detokenizer.speak_as(asked.voice.sound, seed)
+        return asked.voice.sound
 
     def new_states(self, slots: int) -> CosyVoice2States:
         count = torch.zeros(slots, dtype=torch.long, device=self.device)

@@ -21,11 +21,12 @@ from voxrtc.speechlm.weights import load_module, read_folder, read_json, read_sa
 
 INDEX = "transformers.safetensors.index.json"  # in Sesame's repository, where `model.safetensors` is something else
 MIMI = "tokenizer-e351c8d8-checkpoint125.safetensors"  # Kyutai's own file
+SESAMES_HEADS = "audio_head"
 CODEC, HEADS = "codec_model.", "depth_decoder.codebooks_head.weight"
 TABLE, TIED = "depth_decoder.model.embed_tokens.weight", "backbone_model.embed_tokens.embed_audio_tokens.weight"
 SESAMES = {  # beginnings of names, and parts of them
     "backbone.": "backbone_model.", "decoder.": "depth_decoder.model.", "text_embeddings.": "embed_text_tokens.",
-    "audio_embeddings.weight": TABLE, "codebook0_head.": "lm_head.", "audio_head": HEADS,
+    "audio_embeddings.weight": TABLE, "codebook0_head.": "lm_head.", SESAMES_HEADS: HEADS,
     "projection.": "depth_decoder.model.inputs_embeds_projector.",
 }  # fmt: skip
 TORCHTUNES = {
@@ -35,16 +36,29 @@ TORCHTUNES = {
 }  # fmt: skip
 
 
-def load(folder: Path, device: torch.device, dtype: torch.dtype) -> tuple[Network, MimiTokens]:
-    """Decoders in `dtype`, and codec, of a folder like `sesame/csm-1b`. Raises `WeightsError`."""
-    config = csm_config(read_json(folder / "config.json"))
-    tensors = read_folder(folder, index=INDEX) if (folder / INDEX).exists() else read_folder(folder)
-    if "audio_head" in tensors:
-        tensors, codec = _from_sesame(tensors, config), _mimi(folder / "mimi", device)
-    else:
-        codec = load_mimi(config.codec, tensors_under(tensors, CODEC), folder, device)
+def load(folder: Path, device: torch.device, dtype: torch.dtype, sound: torch.device) -> tuple[Network, MimiTokens]:
+    """Decoders in `dtype`, and codec on `sound`, of a folder like `sesame/csm-1b`. Raises `WeightsError`."""
+    config, tensors = csm_config(read_json(folder / "config.json")), _read(folder)
+    codec = _codec(config, tensors, folder, sound)
+    if SESAMES_HEADS in tensors:
+        tensors = _from_sesame(tensors, config)
     own = {name: tensors.pop(name).to(dtype) for name in list(tensors) if not name.startswith(CODEC)}
     return load_network(config, own, folder, device), codec
+
+
+def load_codec(folder: Path, device: torch.device) -> MimiTokens:
+    """The codec alone. Raises `WeightsError`."""
+    return _codec(csm_config(read_json(folder / "config.json")), _read(folder), folder, device)
+
+
+def _read(folder: Path) -> dict[str, Tensor]:
+    return read_folder(folder, index=INDEX) if (folder / INDEX).exists() else read_folder(folder)
+
+
+def _codec(config: CsmConfig, tensors: dict[str, Tensor], folder: Path, device: torch.device) -> MimiTokens:
+    if SESAMES_HEADS in tensors:
+        return _mimi(folder / "mimi", device)
+    return load_mimi(config.codec, tensors_under(tensors, CODEC), folder, device)
 
 
 def _mimi(folder: Path, device: torch.device) -> MimiTokens:

@@ -25,6 +25,7 @@ from voxrtc.speechlm.base import (
     SpeechLM,
     Turn,
     Utterance,
+    Voice,
 )
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens, MimiTokensState
 from voxrtc.speechlm.csm import checkpoint
@@ -74,12 +75,19 @@ class Csm(SpeechLM):
         self._memory = shape.positions - OWN - FRAMES  # positions that may stand before a piece's own text
 
     @classmethod
-    def load(cls, folder: Path, voices: Sequence[str], device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Csm:
+    def load(
+        cls,
+        folder: Path,
+        voices: Sequence[str],
+        device: torch.device = HOST,
+        dtype: torch.dtype = torch.float32,
+        sound: torch.device | None = None,
+    ) -> Csm:
         """Read a folder like `sesame/csm-1b`; see `checkpoint.load`.
 
-        `dtype` is that of the two decoders; Mimi stays in float32. Raises `WeightsError`.
+        `dtype` is that of the two decoders; Mimi stays in float32, on the device `sound`. Raises `WeightsError`.
         """
-        network, codec = checkpoint.load(folder, device, dtype)
+        network, codec = checkpoint.load(folder, device, dtype, sound or device)
         return cls(network, Writer.load(folder, network.config.books, network.config.texts), codec, voices)
 
     def split(self, text: str) -> list[str]:
@@ -114,7 +122,7 @@ class Csm(SpeechLM):
             raise InvalidRequest(
                 f"The recording is {seconds:.0f} seconds long. Please give one of 1 to {LONGEST_CLIP} seconds."
             )
-        turn = Turn(" ".join(clip.text.split()), self.codec.encode(clip.samples.to(self.device)).cpu())
+        turn = Turn(" ".join(clip.text.split()), self.codec.encode(clip.samples.to(self.codec.device)).cpu())
         if len(self.writer.said(turn, self.voices[1])) > self._memory:
             raise InvalidRequest("The recording and its text are too long together. Please give a shorter one.")
         return turn
@@ -163,10 +171,19 @@ class CsmDetokenizer(Detokenizer):
     def __init__(self, codec: MimiTokens) -> None:
         self.codec, self.sample_rate, self.samples_per_group = codec, codec.sample_rate, codec.samples_per_group
 
+    @classmethod
+    def load(cls, folder: Path, device: torch.device = HOST) -> CsmDetokenizer:
+        """Read the codec of a model's folder. Raises `WeightsError`."""
+        return cls(checkpoint.load_codec(folder, device))
+
+    @property
+    def device(self) -> torch.device:
+        return self.codec.device
+
     def record(self, streams: int, repeat: Repeat) -> bool:
         return self.codec.record(streams, repeat)
 
-    def new_state(self, seed: int) -> MimiTokensState:
+    def new_state(self, seed: int, voice: Voice = None) -> MimiTokensState:
         """State of an utterance of which nothing has come."""
         return self.codec.new_state(seed)
 

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from voxrtc.speechlm.base import HOST, Detokenizer
+from voxrtc.speechlm.base import HOST, Detokenizer, Voice
 from voxrtc.speechlm.lark.sliding import Window, Windows, push
 from voxrtc.speechlm.lark.vocoder import BINS, HOP, SAMPLE_RATE, Vocoder, VocoderState
 from voxrtc.speechlm.layers.linear import pack
+from voxrtc.speechlm.weights import read_safetensors
 
+FILE = "model.safetensors"
 STEPS = 2  # of 12.5 ms, in a frame
 UNITS = 4
 FEATURES, DIM, HIDDEN = 130, 256, 768  # 128 of text, then pitch and energy
@@ -145,7 +148,16 @@ class LarkDetokenizer(nn.Module, Detokenizer):
         self.to(device)
         self.decoder.serve()
 
-    def new_state(self, seed: int) -> LarkState:
+    @classmethod
+    def load(cls, folder: Path, device: torch.device = HOST) -> LarkDetokenizer:
+        """Read its part of a model's folder. Raises `speechlm.weights.WeightsError`."""
+        return cls(read_safetensors(folder / FILE), device)
+
+    @property
+    def device(self) -> torch.device:
+        return self.codebooks.f0.device
+
+    def new_state(self, seed: int, voice: Voice = None) -> LarkState:
         """State of an utterance of which nothing has come. `seed` chooses the noise in its breathy sounds."""
         return LarkState(self.decoder.new_windows(), self.vocoder.new_state(seed))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import HOST, Batch, CacheShape, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.lark import text
-from voxrtc.speechlm.lark.detokenizer import LarkDetokenizer
+from voxrtc.speechlm.lark.detokenizer import FILE, LarkDetokenizer
 from voxrtc.speechlm.lark.network import LarkConfig, LarkNetwork
 from voxrtc.speechlm.lark.running import Script, read_on
 from voxrtc.speechlm.layers.linear import pack
@@ -58,19 +58,25 @@ class Lark(SpeechLM):
         self._window = torch.arange(low, high + 1, device=self.device) + self._margin
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> Lark:
+    def load(
+        cls,
+        folder: Path,
+        device: torch.device = HOST,
+        dtype: torch.dtype = torch.float32,
+        sound: torch.device | None = None,
+    ) -> Lark:
         """Read `config.json` and `model.safetensors` of `folder`. Raises `speechlm.weights.WeightsError`.
 
-        `dtype` is that of the network; the detokenizer, whose phase adds up, stays in float32.
+        `dtype` is that of the network; the detokenizer, whose phase adds up, stays in float32, on the device `sound`.
         """
         config = json.loads((folder / "config.json").read_text())
-        path = folder / "model.safetensors"
+        path = folder / FILE
         tensors = read_safetensors(path)
         network = LarkNetwork(LarkConfig.from_json(config["network"]))
         load_module(network, tensors_under(tensors, "lm."), path)
         network.to(device, dtype)
         pack(network, MOST_ROWS)
-        return cls(network.eval(), LarkDetokenizer(tensors, device), Sampling(**{**GREEDY, **config["sampling"]}))
+        return cls(network.eval(), LarkDetokenizer(tensors, sound or device), Sampling(**{**GREEDY, **config["sampling"]}))
 
     def split(self, text_: str) -> list[str]:
         return text.split(text_)

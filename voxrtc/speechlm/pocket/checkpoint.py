@@ -24,6 +24,11 @@ def fill(path: Path, network: PocketNetwork, detokenizer: PocketDetokenizer, voi
     file.finish()
 
 
+def fill_detokenizer(path: Path, detokenizer: PocketDetokenizer) -> None:
+    """Fill it alone, of the same file. Raises `WeightsError`."""
+    _fill_detokenizer(detokenizer, Checkpoint(path))
+
+
 @torch.no_grad()
 def _fill_network(network: PocketNetwork, file: Checkpoint, prefix: str) -> None:
     config, decoder = network.config, network.decoder

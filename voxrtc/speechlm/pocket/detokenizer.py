@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from voxrtc.speechlm.base import Detokenizer
+from voxrtc.speechlm.base import Detokenizer, Voice
 from voxrtc.speechlm.codecs.lanes import LaneState
 from voxrtc.speechlm.codecs.mimi import MimiConfig, MimiDecoder, MimiState
 from voxrtc.speechlm.detokenizer import Repeat
@@ -43,17 +43,21 @@ class PocketDetokenizer(nn.Module, Detokenizer):
 
     def pack(self) -> None:
         """Make it fast, on a CPU. After its weights are filled."""
-        if self.fade.device.type != "cpu":
+        if self.device.type != "cpu":
             return
         pack(self, most=1)
         for frames in WARM_UP:  # each layer meets other numbers of rows, so their kernels are made by working
             self.decode([torch.zeros(frames, self.enter.in_features)], [self.new_state(0)], [True])
 
+    @property
+    def device(self) -> torch.device:
+        return self.fade.device
+
     def record(self, streams: int, repeat: Repeat) -> bool:
         self.mimi.record(streams, repeat)
         return True
 
-    def new_state(self, seed: int) -> PocketState:
+    def new_state(self, seed: int, voice: Voice = None) -> PocketState:
         """State of an utterance of which nothing has come. It has no noise that `seed` could choose."""
         return PocketState(self.mimi.new_state())
 

@@ -33,6 +33,7 @@ from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer, read_tokenizer
 from voxrtc.speechlm.pocket.voice import PAUSE, VoiceEncoder, clone, end_on_pause, read_voice, voice_length
 from voxrtc.speechlm.weights import WeightsError
 
+FILE = "model.safetensors"
 SAMPLE_RATE, FRAME_RATE = 24_000, 12.5
 LONGEST_VOICE = math.ceil(30 * FRAME_RATE) + 1  # positions there are at least: half a minute, and a beginning before it
 MOST_ROWS = 128  # of a step that is not out of the ordinary
@@ -43,6 +44,19 @@ FAVOURITES = ("alba", "giovanni", "lola", "juergen", "rafael", "daan", "estelle"
 def longest(tokens: int) -> int:
     """Frames that so many tokens of text may take."""
     return math.ceil((tokens / 3 + 2) * FRAME_RATE)
+
+
+def new_detokenizer(config: PocketConfig) -> PocketDetokenizer:
+    """With weights still to be filled."""
+    return PocketDetokenizer(config.codec, config.latent, SAMPLE_RATE)
+
+
+def load_detokenizer(folder: Path, device: torch.device = HOST) -> PocketDetokenizer:
+    """The detokenizer alone, of a checkpoint's folder. Raises `speechlm.weights.WeightsError`."""
+    detokenizer = new_detokenizer(PocketConfig.load(folder))
+    checkpoint.fill_detokenizer(folder / FILE, detokenizer)
+    detokenizer.requires_grad_(False).to(device).pack()
+    return detokenizer
 
 
 @dataclass
@@ -63,16 +77,24 @@ class Pocket(SpeechLM):
     frame_rate = FRAME_RATE
     codebooks = 0
 
-    def __init__(self, config: PocketConfig, writer: Writer, voices: dict[str, Path], device: torch.device = HOST) -> None:
+    def __init__(
+        self,
+        config: PocketConfig,
+        writer: Writer,
+        voices: dict[str, Path],
+        device: torch.device = HOST,
+        sound: torch.device | None = None,
+    ) -> None:
         """A model with weights still to be filled; `ready` ends that. `voices` are files by name, at least one.
 
-        It stays in float32, as the reference: what it says is fed back as it is, not as the nearest code.
+        It stays in float32, as the reference: what it says is fed back as it is, not as the nearest code. The detokenizer is on
+        the device `sound`.
         """
-        self.device = device
+        self.device, self._sound = device, sound or device
         voice = max(LONGEST_VOICE, *map(voice_length, voices.values()))
         positions = voice + MAX_TOKENS + 1 + longest(MAX_TOKENS)
         self.network = PocketNetwork(config, replace(config.decoder, positions=positions))
-        self.detokenizer = PocketDetokenizer(config.codec, config.latent, SAMPLE_RATE)
+        self.detokenizer = new_detokenizer(config)
         self.encoder, self.writer = VoiceEncoder(config), writer
         shape = self.network.decoder.config
         self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
@@ -83,7 +105,7 @@ class Pocket(SpeechLM):
         self._read = cache(lambda path: read_voice(path, shape).to(device))
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device = HOST) -> Pocket:
+    def load(cls, folder: Path, device: torch.device = HOST, sound: torch.device | None = None) -> Pocket:
         """Read a checkpoint's folder, like `languages/english` of Kyutai's repositories.
 
         It holds `model.safetensors`, `tokenizer.json` or `tokenizer.model`, `embeddings/<voice>.safetensors`, and
@@ -93,8 +115,8 @@ class Pocket(SpeechLM):
         voices = {path.stem: path for path in sorted((folder / "embeddings").glob("*.safetensors"))}
         if not voices:
             raise WeightsError(f"There are no voices in {folder / 'embeddings'}. Check the model's folder.")
-        model = cls(config, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices, device)
-        model.fill(folder / "model.safetensors")
+        model = cls(config, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices, device, sound)
+        model.fill(folder / FILE)
         return model
 
     def fill(self, path: Path) -> None:
@@ -104,8 +126,8 @@ class Pocket(SpeechLM):
 
     def ready(self) -> None:
         """From here on weights stay as they are."""
-        for module in (self.network, self.detokenizer, self.encoder):
-            module.requires_grad_(False).to(self.device)
+        for module, device in ((self.network, self.device), (self.detokenizer, self._sound), (self.encoder, self.device)):
+            module.requires_grad_(False).to(device)
         # What Kyutai publishes for everyone has zeros where its encoder of voices would be.
         self.clones = any(bool(weight.any()) for weight in self.encoder.mimi.seanet.parameters())
         pack(self.network, MOST_ROWS, smallest=256 * 256)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -29,12 +30,7 @@ def load_networks(folder: Path, positions: int, device: torch.device, dtype: tor
 
     The language model's head holds the rows of `Writer.sayable` only.
     """
-    config = read_json(folder / "config.json")
-    try:
-        language, ear = LANGUAGE | config["text_config"], EarConfig.parse(EAR | config["audio_encoder_config"])
-        writer = Writer.load(folder, language["vocab_size"])
-    except KeyError as missing:
-        raise WeightsError(f"{folder / 'config.json'} is not Step-Audio 2's: it lacks {missing}.") from missing
+    language, ear, writer = _read(folder)
     tensors = read_folder(folder, dtype)
     heard = {name: tensors.pop(name) for name in list(tensors) if name.startswith(HEARING)}
     network = CausalLM.filled({**language, "model_type": "qwen2"}, tensors, folder, positions).to(device)
@@ -45,12 +41,30 @@ def load_networks(folder: Path, positions: int, device: torch.device, dtype: tor
     return network, Ear.filled(ear, heard, folder, device), writer
 
 
+def _read(folder: Path) -> tuple[dict[str, Any], EarConfig, Writer]:
+    """The shapes of language model and ear, and what reads and writes."""
+    config = read_json(folder / "config.json")
+    try:
+        language, ear = LANGUAGE | config["text_config"], EarConfig.parse(EAR | config["audio_encoder_config"])
+        return language, ear, Writer.load(folder, language["vocab_size"])
+    except KeyError as missing:
+        raise WeightsError(f"{folder / 'config.json'} is not Step-Audio 2's: it lacks {missing}.") from missing
+
+
 def load_sound(folder: Path, first: int, device: torch.device) -> tuple[StepDetokenizer, Voices]:
     """Token2wav, of codes that begin with token `first`, and the voices that it can have. Raises `WeightsError`."""
-    place = folder / "token2wav"
+    detokenizer = _token2wav(folder / "token2wav", first, device)
+    reader = VoiceReader(folder / "token2wav", S3, device)
+    return detokenizer, Voices(detokenizer, reader, own_recordings(folder, detokenizer.sample_rate))
+
+
+def load_detokenizer(folder: Path, device: torch.device) -> StepDetokenizer:
+    """Token2wav alone. Raises `WeightsError`."""
+    return _token2wav(folder / "token2wav", _read(folder)[2].marks.first_code, device)
+
+
+def _token2wav(place: Path, first: int, device: torch.device) -> StepDetokenizer:
     flow = load_dit_flow(place, device)
     if flow.config.codes != CODES:
         raise WeightsError(f"{place / 'flow.yaml'} has {flow.config.codes} codes; wanted {CODES}.")
-    detokenizer = StepDetokenizer(flow, load_hift(read_pickle(place / "hift.pt"), place / "hift.pt", device), first)
-    reader = VoiceReader(place, S3, device)
-    return detokenizer, Voices(detokenizer, reader, own_recordings(folder, detokenizer.sample_rate))
+    return StepDetokenizer(flow, load_hift(read_pickle(place / "hift.pt"), place / "hift.pt", device), first)

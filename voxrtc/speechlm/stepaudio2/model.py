@@ -12,7 +12,6 @@ from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm import sentences
 from voxrtc.speechlm.base import HOST, Batch, CacheShape, Clip, Frames, Prompt, Said, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.causal_lm import CausalLM
-from voxrtc.speechlm.codecs.flow_detokenizer import FlowSoundState
 from voxrtc.speechlm.codecs.token_flow import FlowState
 from voxrtc.speechlm.stepaudio2.checkpoint import load_networks, load_sound
 from voxrtc.speechlm.stepaudio2.detokenizer import StepDetokenizer
@@ -61,13 +60,19 @@ class StepAudio2(SpeechLM):
         self._prompter = Prompter(writer, shape.positions - FRAMES, self._nothing)
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32) -> StepAudio2:
+    def load(
+        cls,
+        folder: Path,
+        device: torch.device = HOST,
+        dtype: torch.dtype = torch.float32,
+        sound: torch.device | None = None,
+    ) -> StepAudio2:
         """Read a folder like `stepfun-ai/Step-Audio-2-mini`. Raises `WeightsError`.
 
-        `dtype` is that of the language model and of the ear; flow and HiFT stay in float32.
+        `dtype` is that of the language model and of the ear; flow and HiFT stay in float32, on the device `sound`.
         """
         network, ear, writer = load_networks(folder, PROMPT + FRAMES, device, dtype)
-        return cls(network, ear, writer, *load_sound(folder, writer.marks.first_code, device))
+        return cls(network, ear, writer, *load_sound(folder, writer.marks.first_code, sound or device))
 
     def split(self, text: str) -> list[str]:
         return sentences.pieces(text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
@@ -89,8 +94,9 @@ class StepAudio2(SpeechLM):
     def size(self, imitation: FlowState) -> int:
         return imitation.bytes
 
-    def sound(self, prompt: Prompt, seed: int) -> FlowSoundState:
-        return self.detokenizer.speak_as(prompt.data.voice, seed)
+    def voice_of(self, prompt: Prompt) -> FlowState:
+        asked: Asked = prompt.data
+        return asked.voice
 
     def silent(self, frame: Tensor) -> bool:
         return not self.writer.marks.is_code(int(frame[0]))
