@@ -46,7 +46,7 @@ test-families: $(VENV)/.installed-dev browser
 # What a server has to bear: processes killed under load, faults, overload, each for so many minutes; and thousands of offers,
 # events and requests that are nearly right. MINUTES=15 for the README's figures
 test-chaos: MINUTES = 2
-test-chaos: $(VENV)/.installed-dev browser chaos-tools
+test-chaos: $(VENV)/.installed-dev browser
 	VOXRTC_CHAOS_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/chaos tests/fuzz tests/e2e/test_crowd.py -m chaos -s
 
 # Four people talk and are silent for so long, and nothing grows
@@ -123,14 +123,6 @@ network-tools:
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
 	else echo "Tests that need $$missing will be skipped. To run them: sudo apt-get install $$missing"; fi
-
-# What sets a program's clock and no other's; the same way
-.PHONY: chaos-tools
-chaos-tools:
-	@if command -v faketime >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq faketime; \
-	else echo "Tests that need faketime will be skipped. To run them: sudo apt-get install faketime"; fi
 
 # OpenAI's own client for JavaScript, which tests talk with
 CLIENTS := tests/e2e/clients

@@ -122,7 +122,7 @@ async def _rest(house: House) -> tuple[int, int]:
 
 async def _unread(url: str):  # type: ignore[no-untyped-def]
     """A Realtime client that asks for much and reads nothing of it."""
-    socket = await connect(url, max_queue=1, compression=None)
+    socket = await connect(url, max_queue=1, compression=None, ping_interval=None)
     for _ in range(8):
         item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": LONG}]}
         response = {"conversation": "none", "input": [item]}
