@@ -1,4 +1,4 @@
-"""The program as it is started, held to what `/openapi.json` promises, while people listen. `tests/fuzz` does it without one."""
+"""The program as it is started, held to what `/openapi.json` promises, while people listen. `tests/fuzz` has a server alone."""
 
 from __future__ import annotations
 
