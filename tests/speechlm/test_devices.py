@@ -16,7 +16,7 @@ from torch import Tensor
 from tests.engine.test_attention import by_flashinfer
 from tests.engine.toy import Bench
 from tests.pretend import Pretend, device, pretended
-from tests.speechlm.families import MODELS
+from tests.speechlm.families import MODELS, detokenizer_of
 from tests.speechlm.test_families import RANDOM, TEXT, same, spoken
 from tests.tape import Tape
 from voxrtc.engine.attention import choose
@@ -25,8 +25,7 @@ from voxrtc.engine.sound_stage import Chunk, LocalStage
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages.engine import Cancel, Ended
 from voxrtc.messages.engine import Sampling as Settings
-from voxrtc.speechlm.base import HOST, Clip, InvalidRequest, SpeechLM, Utterance
-from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
+from voxrtc.speechlm.base import HOST, Clip, Detokenizer, InvalidRequest, SpeechLM, Utterance, Voice
 
 RECORDED = ("orpheus", "csm", "pocket")  # whose detokenizers can be
 TEXTS = {
@@ -133,23 +132,22 @@ def test_repeated_from_recordings_steps_say_the_same(name: str, folder: Path, mo
     assert codec is None or codec.repeats > codec.count > 0, "the detokenizer's passes, too"
 
 
-def test_a_detokenizer_on_another_device_sounds_the_same(name: str, folder: Path, model: SpeechLM, expected: Bench) -> None:
-    """In a recording's voice, where it has such."""
-    codes = torch.tensor(expected.codes["Yes."])
-    clip = Clip(0.1 * torch.randn(24_000, generator=torch.Generator().manual_seed(0)), "What I said.")
+def test_its_detokenizer_alone_sounds_the_same_elsewhere(name: str, folder: Path, model: SpeechLM, expected: Bench) -> None:
+    """On another device, read without the rest of the model, and in a voice that it is told of."""
+    codes, prompt = torch.tensor(expected.codes["Yes."]), model.preprocess(Utterance("Yes."))
 
-    def sound(of: SpeechLM) -> Tensor:
-        imitation = of.clone(clip) if isinstance(of.detokenizer, FlowDetokenizer) else None
-        stage, prompt = LocalStage(of.detokenizer, 1), of.preprocess(Utterance("Yes.", imitation=imitation))
-        state = stage.begin(of.voice_of(prompt), seed=1)
+    def sound(detokenizer: Detokenizer, voice: Voice) -> Tensor:
+        stage = LocalStage(detokenizer, 1)
+        state = stage.begin(voice, seed=1)
         parts = [stage.decode([Chunk(part, state, final)])[0] for part, final in ((codes[:4], False), (codes[4:], True))]
         return torch.cat(parts)
 
+    voice = model.voice_of(prompt)
     with pretended():
-        apart = MODELS[name](folder, HOST, sound=device())
-        assert apart.device == HOST and apart.detokenizer.device == device()
-        made = sound(apart)
-    assert len(made) and (made - sound(model)).abs().max() <= 2e-4
+        alone = detokenizer_of(name, folder, device())
+        assert alone.device == device()
+        made = sound(alone, voice and alone.voice_in(voice.parts))
+    assert len(made) and (made - sound(model.detokenizer, voice)).abs().max() <= 2e-4
 
 
 def first_hidden(model: SpeechLM, imitation: object = None) -> Tensor:
