@@ -10,8 +10,10 @@ import torch
 
 from tests.engine.toy import Bench
 from tests.tape import Tape
+from voxrtc.engine.attention import sizes
 from voxrtc.engine.cpu_attention import CpuAttention
 from voxrtc.engine.graphs import Graphs, Recording
+from voxrtc.engine.warming import warm_up
 from voxrtc.engine.worker import Task
 from voxrtc.messages.engine import GetStats, Stats
 from voxrtc.speechlm.base import Utterance
@@ -79,6 +81,18 @@ def test_only_decode_steps_at_fixed_addresses_are_recorded(monkeypatch: pytest.M
     assert worker.graphs.count == 1, "forward; what samples reads what that left, so it comes after"
     worker.launch([Task(0, 7, 1, samples=True)])
     assert worker.graphs.count == 2, "forward and sample"
+
+
+def test_warming_up_goes_through_all_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that recordings are there before anybody listens."""
+    monkeypatch.setattr(CpuAttention, "fixed", True)
+    bench, seen = Bench(slots=17, recorder=Noting()), []
+    worker = bench.worker
+    assert worker.graphs
+    monkeypatch.setattr(worker.graphs, "run", lambda key, work: seen.append(key) or (work(), False))
+    warm_up(bench.engine)
+    for width in sizes(17):
+        assert seen.count(("forward", width, 0)) >= 2, f"{width} are done once, and then recorded"
 
 
 def test_how_many_steps_were_repeated_is_told() -> None:

@@ -19,7 +19,7 @@ from tests.serving import serving
 from voxrtc.api import history, replies
 from voxrtc.api.app import build_app
 from voxrtc.crowd.crowd import Crowd
-from voxrtc.messages.engine import Progress
+from voxrtc.messages.model import Progress
 from voxrtc.settings import Settings
 
 schemathesis = pytest.importorskip("schemathesis")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import av
 import numpy as np
+import pytest
 
 from tests.rtc.sounds import decode, tone
 from voxrtc.rtc.opus import SILENCE, OpusEncoder
@@ -42,6 +46,17 @@ def test_silence_is_tiny_and_fits_between_any_two_packets() -> None:
     heard = decode([SILENCE, *sound, SILENCE, SILENCE, *sound, SILENCE, SILENCE])
     assert not heard[-FRAME:].any()
     assert np.abs(np.diff(heard.astype(int))).max() < 4000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads by /proc")
+def test_an_encoder_starts_no_threads() -> None:
+    """PyAV's has a filter graph, which takes one for each core: of every listener."""
+    cores, before = os.sched_getaffinity(0), len(os.listdir("/proc/self/task"))
+    encoders = [OpusEncoder(1) for _ in range(4)]
+    for encoder in encoders:
+        encoder.encode(frames(tone(0.1)))
+    assert len(os.listdir("/proc/self/task")) <= before
+    assert os.sched_getaffinity(0) == cores
 
 
 def test_av_is_new_enough() -> None:

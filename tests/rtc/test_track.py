@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from concurrent.futures import Executor
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from aiortc.mediastreams import MediaStreamError
 
 from tests.rtc.sounds import STEP, audible, decode, peak_hertz, tone
 from tests.rtc.test_playout import Told
+from tests.waiting import until
 from voxrtc.rtc.opus import ALIVE, CHEAPEST, COMPLEXITY, NOTHING, SETTLED, SILENCE, OpusEncoder
 from voxrtc.rtc.playout import AHEAD, CAPACITY, LEAD, Clock
 from voxrtc.rtc.quality import CLEAN, Quality
@@ -308,6 +309,23 @@ async def test_encoding_does_not_use_the_shared_executor() -> None:
     await heard.pull(15)
     assert len(audible(heard.sound)) > 0.1 * RATE
     asyncio.get_running_loop()._default_executor = None  # type: ignore[attr-defined]
+
+
+async def test_a_track_that_is_over_has_no_encoder_until_somebody_collects_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ref[OpusEncoder]] = []
+
+    class Noted(OpusEncoder):
+        def __init__(self, run: int, quality: Quality = CLEAN, complexity: int = COMPLEXITY) -> None:
+            super().__init__(run, quality, complexity)
+            made.append(ref(self))
+
+    monkeypatch.setattr("voxrtc.rtc.track.OpusEncoder", Noted)
+    heard = Heard()
+    await heard.say(0.3)
+    await heard.pull(5)
+    assert made and made[-1]()
+    heard.track.stop()
+    await until(lambda: not any(encoder() for encoder in made))
 
 
 async def test_who_begins_when_many_speak_is_encoded_cheaply_and_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import struct
 import threading
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from fractions import Fraction
 from typing import ClassVar
 
 import av
 import numpy as np
 import soxr
+
+from voxrtc.rtc.one_core import one_core
 
 
 class Encoder(ABC):
@@ -162,8 +165,10 @@ class _Muxed(Encoder):
             return
         frame = av.AudioFrame.from_ndarray(np.frombuffer(pcm, "<i2")[None], format="s16", layout="mono")
         frame.sample_rate, frame.time_base, frame.pts = self._rate, Fraction(1, self._rate), self._samples
+        with nullcontext() if self._samples else one_core():  # what it has of libav is made with its first frame
+            packets = self._stream.encode(frame)
         self._samples += frame.samples
-        self._output.mux(self._stream.encode(frame))
+        self._output.mux(packets)
 
 
 class Opus(_Muxed):

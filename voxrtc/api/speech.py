@@ -157,7 +157,9 @@ async def sound(engines: Fleet, request: Generate, kind: type[Encoder], way: Way
                 engines.report(Playout(stream=request.stream, played=played, at=now, running=True, taken=taken))
             if encoder is None:
                 raise StreamFailed("engine_error", "The engine made no sound of this text.")
-            yield await _work(encoder, encoder.finish)
+            if part := await _work(encoder, encoder.finish):
+                way.sounds()
+            yield part
 
 
 async def silently(parts: AsyncGenerator[Queued | Wrote | bytes]) -> AsyncGenerator[bytes]:

@@ -47,13 +47,11 @@ from voxrtc.messages.engine import (
     Failed,
     ForgetVoice,
     Generate,
-    GetModels,
     GetStats,
-    ModelInfo,
-    Models,
     Playout,
     SetPolicy,
 )
+from voxrtc.messages.model import GetModels, ModelInfo, Models
 from voxrtc.speechlm.base import InvalidRequest, Prompt, Turn
 
 log = logging.getLogger(__name__)
@@ -265,10 +263,9 @@ class Engine:
         stream.reply(chunk)
 
     def _heed(self, stream: Stream, now: float) -> None:
-        """Whether its chunk comes as late as that others should be let in with more caution. Who waits for text, or stands for
-        others, is short for another reason."""
-        slack, expected = stream.slack(now), stream.request.background or (stream.running and not stream.running.exhausted)
-        if slack is not None and not expected:
+        """A chunk that comes late is a reason for caution, unless its listener waited for text, or stood for others."""
+        excused = stream.request.background or (stream.running and not stream.running.exhausted)
+        if not excused and (slack := stream.slack(now)) is not None:
             self.caution.handed_over(now, slack, self._reserve)
 
     # --- a stream's life ---

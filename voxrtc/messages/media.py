@@ -11,6 +11,8 @@ from voxrtc.messages.engine import Reference
 from voxrtc.recent import Histogram, Latency
 from voxrtc.stalls import Stood
 
+FULL = "too_many_calls"
+
 
 class IceServer(msgspec.Struct, frozen=True):
     """A STUN or TURN server, as `RTCIceServer` of the browsers' API. Its credential is not shown, so that no log has it."""
@@ -208,7 +210,8 @@ class Over(Message):
 
 
 class Refused(Message):
-    """An `Offer`, `Open` or `Dig` that could not be taken, with the HTTP status and an error a person can act on."""
+    """An `Offer`, `Open` or `Dig` that could not be taken, with the HTTP status and an error a person can act on. The code is
+    `FULL` where only a place is lacking, which another process may have."""
 
     call: str
     status: int

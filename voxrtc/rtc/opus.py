@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import av
 import numpy as np
 
+from voxrtc.rtc.one_core import one_core
 from voxrtc.rtc.playout import Frame
 from voxrtc.rtc.quality import CLEAN, Quality
 from voxrtc.rtc.sound import FRAME, RATE, Samples
@@ -46,9 +47,12 @@ class OpusEncoder:
     def encode(self, frames: list[Frame]) -> None:
         """Set the payload of each frame."""
         for frame in frames:
-            if frame.primer is not None or not self._primed:
-                self._packet(NO_SOUND if frame.primer is None else frame.primer)
+            if not self._primed:
+                with one_core():  # what it has of libav is made with its first frame
+                    self._packet(NO_SOUND if frame.primer is None else frame.primer)
                 self._primed = True
+            elif frame.primer is not None:
+                self._packet(frame.primer)
             frame.payload = self._packet(frame.pcm)
 
     def _packet(self, pcm: Samples) -> bytes:

@@ -88,7 +88,8 @@ class PlayoutTrack(MediaStreamTrack):
         self._now, self._sleep = now, sleep
         self._playout = Playout(Soon(listener))
         self._pacer = Pacer()
-        self._encoder, self._adaptation = OpusEncoder(0), Adaptation()
+        self._encoder: OpusEncoder | None = None  # of the present run
+        self._adaptation = Adaptation()
         self._job: Future[None] | None = None
         self.monitor: Callable[[Samples | None], None] = _nobody  # told each frame that goes out; None: silence
         self.unheard: Callable[[], int | None] = _unknown  # the first packet that has not reached the ear, where the line knows
@@ -254,6 +255,7 @@ class PlayoutTrack(MediaStreamTrack):
     def stop(self) -> None:
         super().stop()
         self._playout.flush()
+        self._encoder = None  # now, and not when somebody collects garbage: it is not Python's memory alone
         self._changed.set()
         self._going.set()
 
@@ -274,13 +276,13 @@ class PlayoutTrack(MediaStreamTrack):
 
     def _encode_ahead(self) -> None:
         """Keep `REFILL` to `AHEAD` frames encoded: a few frames a job, one job at a time, so in order."""
-        if self._playout.ahead > REFILL or (self._job and not self._job.done()):
+        if self._playout.ahead > REFILL or (self._job and not self._job.done()) or self.readyState != "live":
             return
         if frames := self._playout.take():
             self._job = EXECUTOR.submit(self._encoder_of(frames[0]).encode, frames)
 
     def _encoder_of(self, frame: Frame) -> OpusEncoder:
-        if self._encoder.run != frame.run:
+        if self._encoder is None or self._encoder.run != frame.run:
             complexity = CHEAPEST if sum(track.busy for track in _TRACKS) > MANY else COMPLEXITY
             self._encoder = OpusEncoder(frame.run, self._adaptation.quality, complexity)
         return self._encoder
