@@ -32,7 +32,8 @@ async def unaware(house: House, known: dict[str, float]) -> AsyncIterator[list[L
     try:
         await settled(lambda: _all_heard(listeners), 60)
         yield listeners
-        await settled(lambda: _all_heard(listeners, time.monotonic()), 60)
+        since = time.monotonic()
+        await settled(lambda: _all_heard(listeners, since), 60)
     finally:
         for each in listeners:
             each.stop()

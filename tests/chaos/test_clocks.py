@@ -104,6 +104,9 @@ async def _sleep(program: Running) -> None:
     async with httpx.AsyncClient(base_url=program.base_url, timeout=60) as http:
         house, real = House(program.pid, http), await lengths(http)
         whole = (await Download(http, 0).hear(LONG)).seconds
+        async with unaware(house, real):
+            pass  # all threads that there are to be are there
+        await house.idle()
         before = house.looks()
         ear, download = Ear(), Download(http, 0)
         await ear.call(http)
