@@ -13,8 +13,9 @@ from fastapi import FastAPI
 from tests.fake_engine import ToneTransport, tones
 from voxrtc.api import history
 from voxrtc.api.history import KEPT, History
+from voxrtc.messages.calls import Spoke
 from voxrtc.messages.engine import Stats
-from voxrtc.messages.media import MediaStats, Spoke
+from voxrtc.messages.media import MediaStats
 from voxrtc.recent import Latency
 
 pytestmark = pytest.mark.anyio

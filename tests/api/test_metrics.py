@@ -22,8 +22,9 @@ from voxrtc.api.metrics import Sources, router
 from voxrtc.api.sums import Sums, buckets, flat
 from voxrtc.chat.media_client import CallRefused
 from voxrtc.crowd.crowd import Crowd
+from voxrtc.messages.calls import Network, Spoke
 from voxrtc.messages.engine import GetStats, StepStats, StreamStats
-from voxrtc.messages.media import MediaStats, Network, Spoke
+from voxrtc.messages.media import MediaStats
 from voxrtc.messages.model import Progress
 from voxrtc.recent import STEPS, WAITS, Durations, Histogram, Latency
 from voxrtc.stalls import Stood

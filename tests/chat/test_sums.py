@@ -6,7 +6,8 @@ import msgspec
 
 from tests.api.test_metrics import times
 from voxrtc.chat.sums import added
-from voxrtc.messages.media import MediaStats, Network, Spoke
+from voxrtc.messages.calls import Network, Spoke
+from voxrtc.messages.media import MediaStats
 from voxrtc.recent import Latency
 from voxrtc.stalls import Stood
 

@@ -95,7 +95,7 @@ def test_ahead_and_from_recordings_everyone_says_what_they_say_alone(seed: int) 
     assert not bench.worker.cache.used and sorted(bench.engine._slots) == [0, 1, 2, 3]
     assert bench.asked > sum(map(len, bench.codes.values())), "frames of streams that had stopped or left were dropped"
     assert bench.engine.counters.preempted, "somebody gave up pages"
-    assert tape.played > bench.worker.graphs.count and bench.recorded > 15 and bench.filled
+    assert tape.played > bench.worker.graphs.count and not tape.impossible and bench.recorded > 15 and bench.filled
 
 
 def test_what_four_recorded_serves_three() -> None:

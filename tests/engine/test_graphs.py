@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.engine.toy import Bench
+from tests.pretend import device, pretended
 from tests.tape import Tape
 from voxrtc.engine.attention import sizes
 from voxrtc.engine.cpu_attention import CpuAttention
@@ -62,6 +63,23 @@ def test_a_tape_plays_what_was_and_not_what_python_would_decide_now() -> None:
     numbers += 1
     recording.replay()
     assert recording.result.tolist() == [4.0, 10.0] and tape.played == 1
+
+
+@pytest.mark.parametrize(
+    ("work", "wrong"),
+    [
+        (lambda x: x + torch.tensor(2.0), []),
+        (lambda x: x + torch.tensor([1.0, 2.0]).to(device()), ["aten::_to_copy"]),
+        (lambda x: x.sum().item(), ["aten::_local_scalar_dense"]),
+        (lambda x: x[x > 1], ["aten::index"]),
+        (lambda x: x.cpu(), ["aten::_to_copy"]),
+    ],
+)
+def test_a_tape_notes_what_no_graph_can_do(work: Callable[[torch.Tensor], Any], wrong: list[str]) -> None:
+    with pretended():
+        tape, numbers = Tape(), torch.tensor([1.0, 2.0]).to(device())
+        tape.record(lambda: work(numbers))
+    assert tape.impossible == wrong
 
 
 def test_only_decode_steps_at_fixed_addresses_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

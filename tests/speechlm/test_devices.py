@@ -126,7 +126,7 @@ def test_repeated_from_recordings_steps_say_the_same(name: str, folder: Path, mo
             bench.step()
         bench.run()
         assert_same(model, bench, expected)
-    assert bench.worker.graphs and tape.played > bench.worker.graphs.count > 0
+    assert bench.worker.graphs and tape.played > bench.worker.graphs.count > 0 and not tape.impossible
     codec = bench.worker.sound.graphs
     assert (codec is not None) == any(name.startswith(part) for part in RECORDED)
     assert codec is None or codec.repeats > codec.count > 0, "the detokenizer's passes, too"

@@ -20,8 +20,9 @@ from voxrtc.chat.sums import added
 from voxrtc.chat.switchboard import Switchboard
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
+from voxrtc.messages.calls import Network, Spoke
 from voxrtc.messages.engine import Stats, StreamStats
-from voxrtc.messages.media import MediaStats, Network, Spoke
+from voxrtc.messages.media import MediaStats
 from voxrtc.messages.model import Progress
 from voxrtc.stalls import Stood
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from voxrtc.messages.media import MediaStats, Spoke
+from voxrtc.messages.calls import Spoke
+from voxrtc.messages.media import MediaStats
 from voxrtc.recent import Histogram, Latency
 from voxrtc.stalls import Stood
 
