@@ -121,7 +121,7 @@ def test_pages_of_a_browser_on_both(server: Running) -> None:
         eventually(lambda: peers(server) == both)
 
         os.kill(processes(server)["media-2"], signal.SIGKILL)
-        there.await_trouble("The conversation is over")
+        there.await_trouble("The connection was lost")
         here.await_state("ready")
         assert not here.trouble
         assert here.page.evaluate("voxrtc.lines.findLast(({ who }) => who === 'voice').state") == "whole"
