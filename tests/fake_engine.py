@@ -20,25 +20,17 @@ from voxrtc.messages.engine import (
     Extend,
     Failed,
     Generate,
-    GetModels,
     GetStats,
-    GetUse,
-    ModelInfo,
-    Models,
     Playout,
     PolicyName,
-    Progress,
     Queued,
     ReplicaStats,
     SetPolicy,
     Spoken,
     Stats,
     Timing,
-    Unload,
-    Unloaded,
-    Use,
-    Watch,
 )
+from voxrtc.messages.model import GetModels, GetUse, ModelInfo, Models, Progress, Unload, Unloaded, Use, Watch
 
 TONE = array("h", (int(12_000 * math.sin(math.tau * 44 * i / 2400)) for i in range(2400))).tobytes()  # 0.1 s of 440 Hz
 TONE_MODEL = ModelInfo(

@@ -14,9 +14,14 @@ from fastapi import FastAPI
 
 
 @contextmanager
-def serving(app: FastAPI, lifespan: Literal["on", "off"] = "off", proxies: str = "") -> Iterator[tuple[str, int]]:
-    """Host and port of `app`, which runs in a thread and an event loop of its own until the block ends, behind `proxies`."""
+def serving(
+    app: FastAPI, lifespan: Literal["on", "off"] = "off", proxies: str = "", unread_for: float = 0
+) -> Iterator[tuple[str, int]]:
+    """Host and port of `app`, which runs in a thread and an event loop of its own until the block ends, behind `proxies`.
+    Who reads nothing for `unread_for` seconds is let go, if that is not 0."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        if unread_for:
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * unread_for))
         ready = threading.Event()
         server = _Server(uvicorn.Config(app, log_config=None, lifespan=lifespan, forwarded_allow_ips=proxies), ready)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)

@@ -13,7 +13,8 @@ from voxrtc.engine.client import EngineLost
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
 from voxrtc.messages.conversation import Hear
-from voxrtc.messages.engine import Cancel, EngineReply, EngineRequest, Generate, Progress, Watch
+from voxrtc.messages.engine import Cancel, EngineReply, EngineRequest, Generate
+from voxrtc.messages.model import Progress, Watch
 from voxrtc.speechlm.base import Utterance
 
 TALKER_MODEL = msgspec.structs.replace(INFO, name="talker", title="Talker", kind="speech to speech")

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 from tests.engine import flashinfer_reference
-from tests.pretend import Masked
+from tests.pretend import COPIES, WAITS, Masked
 from voxrtc.engine.attention import Layout
 from voxrtc.engine.flashinfer_attention import FlashInferAttention
 from voxrtc.engine.graphs import Recording
@@ -32,19 +32,29 @@ def held(tensor: Tensor) -> Tensor:
 
 
 class Tape(TorchDispatchMode):
-    """`worker.Worker`'s recorder, and with `backend` its attention. `played` counts."""
+    """`worker.Worker`'s recorder, and with `backend` its attention. `played` counts. `impossible`: what was recorded although a
+    CUDA graph cannot do it, which is to wait for the device, or to bring it something from the host."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.played = 0
+        self.played, self.impossible = 0, list[str]()
         self.attention: Any = None  # of the present step
         self._log: list[Callable[[], Any]] | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if self._log is not None:
+            self._note(func._schema.name, args, result)
             self._log.append(lambda: keep(result, func(*args, **(kwargs or {}))))
         return result
+
+    def _note(self, name: str, args: Any, result: Any) -> None:
+        given = [x for x in tree_flatten(args)[0] if isinstance(x, Tensor)]
+        there = [x for x in given if isinstance(x, Masked)]
+        waits = name in WAITS or (name == "aten::index" and any(x.dtype == torch.bool for x in there[1:]))
+        copies = name in COPIES and len({isinstance(x, Masked) for x in (*given, result)}) > 1
+        if copies or (there and waits):
+            self.impossible.append(name)
 
     def record(self, work: Callable[[], Any]) -> Recording:
         self._log = log = []

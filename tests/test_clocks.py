@@ -23,7 +23,7 @@ TOLD = {
     "voxrtc/api/history.py": "which minute it was",
     "voxrtc/api/models.py": "a model's `created`",
     "voxrtc/api/stats.py": "when it was so",
-    "voxrtc/chat/traces.py": "spans, which others put beside theirs",
+    "voxrtc/traces.py": "spans, which others put beside theirs",
     "voxrtc/logs.py": "lines",
     "voxrtc/rtc/sender.py": "where NTP's seconds begin, once",
     "voxrtc/rtc/turn.py": "until when a TURN server believes us",

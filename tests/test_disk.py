@@ -21,7 +21,7 @@ from voxrtc.engine import cpu_attention
 from voxrtc.learned import Learned
 from voxrtc.listening import listen
 from voxrtc.llm import gguf
-from voxrtc.messages.engine import Progress
+from voxrtc.messages.model import Progress
 from voxrtc.settings import Settings
 from voxrtc.speechlm.weights import WeightsError
 

@@ -1,11 +1,11 @@
-"""What engines' processes are started with."""
+"""What processes are started with."""
 
 from __future__ import annotations
 
 import pytest
 
 from voxrtc.cards import read_card
-from voxrtc.processes import EngineProcesses
+from voxrtc.processes import EngineProcesses, media_names, media_processes
 from voxrtc.settings import ROOT, Settings
 from voxrtc.supervisor import Child, Supervisor
 
@@ -25,3 +25,21 @@ def test_a_cache_is_bounded_unless_a_person_has_set_it(cache: float, set_by_hand
     processes.start("lark", lambda: False, cache)
     environment = nursery.children["lark engine"].environment
     assert (environment["VOXRTC_KV_MEMORY"], environment["VOXRTC_MODEL"]) == (given, "lark")
+
+
+def test_media_processes_share_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(media_processes=3, max_peers=8, chat_local="none")
+    addresses = {name: f"ipc://{name}" for name in media_names(settings)}
+    children = media_processes(settings, addresses, {"lark": "ipc://lark"}, "ipc://hearing", "")
+    assert [child.name for child in children] == list(addresses) == ["media", "media-2", "media-3"]
+    for child, places in zip(children, (3, 3, 2), strict=True):
+        words = child.arguments
+        assert words[words.index("--name") + 1] == child.name and words[words.index("--listen") + 1] == addresses[child.name]
+        for name, value in child.environment.items():
+            monkeypatch.setenv(name, value)
+        assert Settings().max_peers == places
+
+
+def test_one_media_process_has_all_places() -> None:
+    (child,) = media_processes(Settings(), {"media": "ipc://media"}, {"lark": "ipc://lark"}, "ipc://hearing", "ipc://chat")
+    assert (child.name, child.environment["VOXRTC_MAX_PEERS"]) == ("media", "80")

@@ -128,6 +128,7 @@ def test_a_taken_port_is_told_in_a_sentence(tmp_path: Path) -> None:
         (["--model", "parrot"], "There is no model “parrot”"),
         (["--chat-local", "parrot"], "There is no model “parrot”"),
         (["--max-peers", "0"], "max_peers"),
+        (["--media-processes", "3", "--max-peers", "2"], "a place each"),
         (["--max-waiting", "0"], "max_waiting"),  # every stream waits a moment: none would get in
         (["--turn", "cloudflare"], "VOXRTC_TURN_KEY"),
         (["--colour", "red"], "--colour"),

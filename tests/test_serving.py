@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
+import socket
+from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.responses import StreamingResponse
 
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from voxrtc.api.drain import Drain
 from voxrtc.api.feed import Feed
 from voxrtc.serving import Server, configured
@@ -21,7 +26,8 @@ class Drained(Server):
 
     def __init__(self) -> None:
         self.drain, self.may, self.given = Drain(), asyncio.Event(), 0.0
-        super().__init__(configured(FastAPI(), ""), Feed({}), self.drain, self._wait)
+        self.app = FastAPI()
+        super().__init__(configured(self.app, ""), Feed({}), self.drain, self._wait)
 
     async def _wait(self, seconds: float) -> None:
         self.given = seconds
@@ -52,6 +58,30 @@ async def test_an_interrupt_ends_it_at_once() -> None:
     server = Drained()
     server.handle_exit(signal.SIGINT, None)
     assert server.should_exit and not server.drain.begun
+
+
+async def test_who_only_looks_on_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+    server, begun = Drained(), asyncio.Event()
+
+    async def beat() -> AsyncIterator[str]:
+        begun.set()
+        yield "a page is open\n"
+        await asyncio.Event().wait()
+
+    @server.app.get("/beat")
+    async def beats() -> StreamingResponse:
+        return StreamingResponse(beat())
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.create_task(server.serve([listener]))
+        async with httpx.AsyncClient(base_url="http://{}:{}".format(*listener.getsockname())) as client:
+            looking = asyncio.create_task(client.get("/beat"))
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+            server.should_exit = True
+            await asyncio.wait_for(serving, PATIENCE)
+            with pytest.raises(httpx.RemoteProtocolError):
+                await looking
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def test_it_ends_even_if_the_drain_fails() -> None:

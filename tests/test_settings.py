@@ -56,3 +56,10 @@ def test_a_space_is_behind_a_relay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_public_host_has_no_crowd_unless_told_so() -> None:
     assert (Settings(public=False).crowd, Settings(public=True).crowd, Settings(public=True, crowd=9).crowd) == (64, 0, 9)
+
+
+def test_each_media_process_brings_its_places_and_needs_one() -> None:
+    settings = [Settings(), Settings(media_processes=3), Settings(media_processes=3, max_peers=9)]
+    assert [each.max_peers for each in settings] == [80, 240, 9]
+    with pytest.raises(ValueError, match="a place each"):
+        Settings(media_processes=3, max_peers=2)

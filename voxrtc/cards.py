@@ -10,7 +10,8 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
-from voxrtc.messages.engine import ModelInfo, Sampling
+from voxrtc.messages.engine import Sampling
+from voxrtc.messages.model import ModelInfo
 
 
 class CardError(Exception):

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import socket
 
-from voxrtc.api.limits import UNREAD_FOR
 from voxrtc.settings import Settings
 
-LOST_AFTER = 1.5 * UNREAD_FOR  # seconds; who sends gives up first, and says so
+UNREAD_FOR = 60.0  # seconds
 
 
 def listen(settings: Settings) -> socket.socket:
     """The listening socket, had before anything slow begins.
 
-    Whoever reads nothing of what is sent for `LOST_AFTER` loses the connection, where the system can see to that (Linux does;
-    RFC 5482): else what waits for them would stay for as long as they do.
+    Whoever takes nothing of what is sent for `UNREAD_FOR` loses the connection: else what waits for them, and a stream's place
+    in the engine, would be theirs for as long as they stay. Only the system knows (RFC 5482; Linux has it): above it, a buffer
+    of megabytes looks the same for minutes to somebody who plays a stream at the pace of its sound.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections have it of their listener
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * LOST_AFTER))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * UNREAD_FOR))
     try:
         listener.bind((settings.host, settings.port))
     except OSError as taken:

@@ -68,14 +68,16 @@ class Aside(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self._lines: queue.Queue[str] = queue.Queue(MOST)
-        self._crowded = 0  # lines so far that there was no room for
-        self._failed = 0  # that could not be written; only the thread counts them, and those that it told of
-        self._told = 0
+        self._crowded = 0  # lines that there was no room for, since the last that there was
+        self._failed = 0  # that could not be written, since the last that could; only the thread counts them
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Formatted here: what it is about is known only where it happens."""
         try:
+            if self._crowded:
+                self._lines.put_nowait(self._left_out(self._crowded))
+                self._crowded = 0
             self._lines.put_nowait(self.format(record))
         except queue.Full:
             self._crowded += 1
@@ -86,13 +88,17 @@ class Aside(logging.Handler):
         while self._lines.unfinished_tasks and time.monotonic() < deadline:
             time.sleep(0.001)
 
+    def _left_out(self, lines: int) -> str:
+        about = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", "args": (lines,)}
+        return self.format(logging.makeLogRecord(about | {"msg": "%d lines are missing here: they could not be written"}))
+
     def _run(self) -> None:
         while True:
             line = self._lines.get()
             try:
-                if left_out := self._crowded + self._failed - self._told:
-                    _write(f"({left_out} lines were left out: they could not be written)")
-                    self._told += left_out
+                if self._failed:
+                    _write(self._left_out(self._failed))
+                    self._failed = 0
                 _write(line)
             except OSError:
                 self._failed += 1

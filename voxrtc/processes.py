@@ -1,4 +1,6 @@
-"""The processes that come and go: an engine for each model that is loaded (`engine.fleet.Processes`), and virtual peers."""
+"""What the web process' children are started with: media processes, which are there as long as it is, and those that come and
+go, an engine for each model that is loaded (`engine.fleet.Processes`) and virtual peers.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,32 @@ from collections.abc import Callable, Mapping
 from voxrtc.cards import Card
 from voxrtc.settings import HUB_TOKENS, Settings
 from voxrtc.supervisor import Child, Supervisor
+
+
+def media_names(settings: Settings) -> list[str]:
+    """Of the media processes."""
+    return ["media", *(f"media-{number}" for number in range(2, settings.media_processes + 1))]
+
+
+def media_processes(
+    settings: Settings, addresses: Mapping[str, str], engines: Mapping[str, str], hearing: str, chat: str
+) -> list[Child]:
+    """Media processes by their `addresses`, each of which has its share of all places. The others' addresses are of engines by
+    model, the default one first, of speech to text, and of the chat model, if one comes along."""
+    known = [word for model, address in engines.items() for word in ("--engine", f"{model}={address}")]
+    arguments = ["-m", "voxrtc.chat.media", *known, "--hearing", hearing, "--chat", chat]
+
+    def child(name: str, places: int) -> Child:
+        alone = {"VOXRTC_MEDIA_PROCESSES": "1", "VOXRTC_MAX_PEERS": str(places)}
+        environment = settings.environment("VOXRTC_CHAT_KEY") | alone
+        return Child(name, [*arguments, "--name", name, "--listen", addresses[name]], environment)
+
+    return [child(name, places) for name, places in zip(addresses, shares(settings.max_peers, len(addresses)), strict=True)]
+
+
+def shares(places: int, processes: int) -> list[int]:
+    """So many for each, nearly as many for all."""
+    return [(places + number) // processes for number in reversed(range(processes))]
 
 
 class EngineProcesses:

@@ -26,6 +26,14 @@ class Latency(msgspec.Struct, frozen=True):
     p50_ms: float | None = None
     p95_ms: float | None = None
 
+    def __add__(self, other: Latency) -> Latency:
+        """Of both, about: the middle of the middles, by how many each stands for, and of the slow the slower."""
+        if not (self.count and other.count):
+            return self if self.count else other
+        count = self.count + other.count
+        middle = (self.count * (self.p50_ms or 0) + other.count * (other.p50_ms or 0)) / count
+        return Latency(count, round(middle, 1), max(self.p95_ms or 0, other.p95_ms or 0))
+
 
 class Recent:
     """The times of the last `WINDOW`, at most `MOST` of them, so that it costs the same whatever happens."""

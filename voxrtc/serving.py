@@ -18,6 +18,7 @@ from voxrtc.api.limits import MAX_HEADERS
 from voxrtc.chat.socket import MAX_EVENT
 
 DRAIN = 20.0  # seconds that who is being spoken to has; with all that follows it is less than the 30 that Kubernetes gives
+MOMENT = 0.5  # seconds, at the very end, for requests that are no utterances
 MARGIN = 2.0  # seconds for the word that all have ended
 
 log = logging.getLogger(__name__)
@@ -58,11 +59,19 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Who looks at the feed looks for ever."""
+        """Who looks at a feed, ours or Gradio's, looks for ever, so lines that are not over in a moment are closed."""
         if self._draining:
             self._draining.cancel()
         self._feed.close()
+        hanging_up = asyncio.create_task(self._hang_up())
         await super().shutdown(sockets)
+        hanging_up.cancel()
+
+    async def _hang_up(self) -> None:
+        """To the application it is as if clients had gone; were it cancelled, each would be an error in the log."""
+        await asyncio.sleep(MOMENT)
+        for connection in list(self.server_state.connections):
+            connection.transport.close()
 
     def _begin(self) -> None:
         self._draining = self._loop.create_task(self._end())

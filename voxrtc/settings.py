@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from voxrtc.endpoints import checked
@@ -19,6 +19,7 @@ PRIVATE = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,::1
 # Of all processes only those that need one have it; see `Settings.environment`
 HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 SECRETS = ("VOXRTC_CHAT_KEY", "VOXRTC_TURN_KEY", "VOXRTC_API_KEYS", "VOXRTC_AUTH", *HUB_TOKENS)
+PEERS = 80  # calls that a media process has places for, unless it is told otherwise
 SHORTEST_KEY = 16  # characters: what is shorter can be guessed
 HUB = "https://huggingface.co"  # shows Spaces in a frame
 
@@ -68,7 +69,17 @@ class Settings(BaseSettings):
     chunk: int = Field(0, ge=0, description="frames of its later chunks; 0: 0.2 s")
     max_streams: int = Field(64, ge=1, description="streams the engine works on at a time; more wait")
     max_waiting: int = Field(64, ge=1, description="streams that may wait; more are refused")
-    max_peers: int = Field(80, ge=1, description="browsers connected at a time")
+    media_processes: int = Field(
+        1,
+        ge=1,
+        description="processes for WebRTC and conversations, a core each, which some 100 listeners fill; more pay where more "
+        "people listen, on a machine with cores to spare",
+    )
+    max_peers: int = Field(
+        default_factory=lambda settings: PEERS * settings["media_processes"],
+        ge=1,
+        description=f"browsers connected at a time, shared out among media processes; by default {PEERS} for each",
+    )
     public: bool = Field(
         default_factory=on_a_space,
         description="open to all: bounds for each address and call, and a queue; by default on a Hugging Face Space",
@@ -134,6 +145,13 @@ class Settings(BaseSettings):
     ice_loopback: bool = Field(False, description="offer peers 127.0.0.1 only: for tests and benches on one machine")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="from which level on is logged")
     log_format: Literal["plain", "json"] = Field("plain", description="of the log: lines to read, or an object of JSON a line")
+
+    @field_validator("max_peers")
+    @classmethod
+    def _a_place_each(cls, places: int, others: ValidationInfo) -> int:
+        if places < (processes := others.data.get("media_processes", 1)):
+            raise ValueError(f"{processes} media processes need a place each")
+        return places
 
     @field_validator("chat_url")
     @classmethod

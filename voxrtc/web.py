@@ -28,6 +28,8 @@ from voxrtc.api.whole import whole
 from voxrtc.asr.whisper import NotInstalled, check_installed
 from voxrtc.cards import Card, CardError, names, read_card, read_files
 from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.chat.sums import added
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.crowd.company import Company
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
@@ -37,7 +39,7 @@ from voxrtc.engine.transport import ZmqTransport
 from voxrtc.learned import Learned
 from voxrtc.listening import listen, place, url
 from voxrtc.llm.client import CompletionClient
-from voxrtc.processes import CrowdProcess, EngineProcesses
+from voxrtc.processes import CrowdProcess, EngineProcesses, media_names, media_processes
 from voxrtc.rtc import turn
 from voxrtc.rtc.turn import Relays
 from voxrtc.serving import Server, configured
@@ -107,15 +109,17 @@ async def _serve(
     with folder_for_sockets as folder:
         # Numbers, since a model's name need not be one of a file
         addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
-        media_address, hearing_address, chat_address = (f"ipc://{Path(folder, name)}" for name in ("media", "hearing", "chat"))
+        media_addresses = {name: f"ipc://{Path(folder, name)}" for name in media_names(settings)}
+        hearing_address, chat_address = (f"ipc://{Path(folder, name)}" for name in ("hearing", "chat"))
         from_hub = settings.environment(*HUB_TOKENS)
         hearing = Child("speech-to-text", ["-m", "voxrtc.asr.process", "--listen", hearing_address], from_hub)
         chat_process = Child("chat", ["-m", "voxrtc.llm.process", "--listen", chat_address], from_hub)
-        children = [_media_process(settings, addresses, hearing_address, chat_address, media_address), hearing]
-        async with Supervisor(children) as supervisor:
+        replier = chat_address if settings.embedded else ""
+        medias = media_processes(settings, media_addresses, addresses, hearing_address, replier)
+        async with Supervisor([*medias, hearing]) as supervisor:
             processes = EngineProcesses(supervisor, settings, cards, addresses)
             engines = Fleet({model: ZmqTransport(address) for model, address in addresses.items()}, processes)
-            media = MediaClient(media_address)
+            media = Switchboard({name: MediaClient(address) for name, address in media_addresses.items()})
             keeper = _keeper(settings, engines, cards, media)
             await _load_first(engines, keeper)
             chat, stalls = CompletionClient(chat_address), Stalls()
@@ -131,7 +135,7 @@ async def _serve(
 
             async def let_end(seconds: float) -> None:
                 crowd.resize(0)
-                with contextlib.suppress(CallRefused):  # the media process is gone, and all calls with it
+                with contextlib.suppress(CallRefused):  # no media process is there, and so no call
                     await media.drain(seconds)
                 await hosting.drain.idle()
 
@@ -158,17 +162,7 @@ def _crowd(settings: Settings, engines: Fleet, supervisor: Supervisor, access: A
     return Crowd(engines, settings.crowd, settings.policy, company=company)
 
 
-def _media_process(
-    settings: Settings, engine_addresses: dict[str, str], hearing_address: str, chat_address: str, address: str
-) -> Child:
-    engines = [word for model, where in engine_addresses.items() for word in ("--engine", f"{model}={where}")]
-    arguments = ["-m", "voxrtc.chat.media", *engines, "--hearing", hearing_address, "--listen", address]
-    if settings.embedded:
-        arguments += ["--chat", chat_address]
-    return Child("media", arguments, settings.environment("VOXRTC_CHAT_KEY"))
-
-
-def _keeper(settings: Settings, engines: Fleet, cards: dict[str, Card], media: MediaClient) -> Keeper:
+def _keeper(settings: Settings, engines: Fleet, cards: dict[str, Card], media: Switchboard) -> Keeper:
     look = partial(machine.look, settings.device, settings.dtype)
     here = look()
     learned = Learned(f"{here.gpu or 'cpu'}, {8 * here.numbers} bits")
@@ -176,8 +170,8 @@ def _keeper(settings: Settings, engines: Fleet, cards: dict[str, Card], media: M
 
     async def talking() -> list[str]:
         try:
-            return (await media.stats()).talking
-        except CallRefused:  # the media process is not there, so nobody talks
+            return added((await media.stats()).values()).talking
+        except CallRefused:  # no media process is there, so nobody talks
             return []
 
     return Keeper(engines, cards, learned, look, machine.measure, budget, talking)
@@ -192,7 +186,7 @@ async def _load_first(engines: Fleet, keeper: Keeper) -> None:
         await engines.load(engines.default)
 
 
-def _hosting(settings: Settings, relays: Relays, media: MediaClient) -> Hosting:
+def _hosting(settings: Settings, relays: Relays, media: Switchboard) -> Hosting:
     keys, login = settings.access
     ways = {
         "access": Access(keys, login),
@@ -209,7 +203,7 @@ def _hosting(settings: Settings, relays: Relays, media: MediaClient) -> Hosting:
 
 def _app(
     engines: Fleet,
-    media: MediaClient,
+    media: Switchboard,
     keeper: Keeper,
     who_answers: APIRouter,
     hosting: Hosting,
@@ -243,7 +237,7 @@ def _app(
 
 
 async def _greet(
-    engines: Fleet, media: MediaClient, card: Card, listener: socket.socket, start_chat: Callable[[], None]
+    engines: Fleet, media: Switchboard, card: Card, listener: socket.socket, start_chat: Callable[[], None]
 ) -> None:
     """Print the address once a person who opens it can speak; before a download, which the page shows.
 

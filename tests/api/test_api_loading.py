@@ -20,7 +20,8 @@ from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import Budget, Keeper
 from voxrtc.learned import Learned
 from voxrtc.machine import Machine
-from voxrtc.messages.engine import Progress, ReplicaStats, Sampling, SetReplicas, Unload
+from voxrtc.messages.engine import ReplicaStats, Sampling, SetReplicas
+from voxrtc.messages.model import Progress, Unload
 
 pytestmark = pytest.mark.anyio
 PATH = "/v1/voxrtc/models"

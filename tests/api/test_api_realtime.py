@@ -15,6 +15,7 @@ from tests.fake_media import EchoMedia
 from voxrtc.api.app import build_app
 from voxrtc.api.hosting import Hosting
 from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.messages import decode, encode
 from voxrtc.messages.media import IceServer, MediaRequest
 from voxrtc.rtc.turn import FRESH, Relays
@@ -117,12 +118,13 @@ async def test_a_refusal_of_the_media_process_is_passed_on(
 
 
 async def test_a_media_process_that_is_not_there_is_503(tone: ToneTransport, tmp_path: Path) -> None:
-    media = MediaClient(f"ipc://{tmp_path / 'media'}")
+    media = Switchboard({"media": MediaClient(f"ipc://{tmp_path / 'media'}")})
     transport = httpx.ASGITransport(build_app(tones(tone), media))
     async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
-        for answer in (await client.post(PATH, **OFFERS["sdp"]), await client.delete(f"{PATH}/rtc_1")):
-            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "media_lost")
-            assert "retry-after" in answer.headers
+        answer = await client.post(PATH, **OFFERS["sdp"])
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "media_lost")
+        assert "retry-after" in answer.headers
+        assert (await client.delete(f"{PATH}/rtc_1")).status_code == 404, "what it had is over"
     await media.close()
 
 

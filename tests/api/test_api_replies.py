@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from voxrtc.api.replies import router
-from voxrtc.messages.engine import Progress
+from voxrtc.messages.model import Progress
 from voxrtc.settings import Settings
 
 

@@ -191,3 +191,10 @@ async def test_browsers_are_told_what_not_to_do(locked: httpx.AsyncClient) -> No
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
         assert "object-src 'none'" in answer.headers["content-security-policy"]
+
+
+async def test_browsers_keep_what_never_changes_and_nothing_else(app: FastAPI, locked: httpx.AsyncClient) -> None:
+    app.get("/assets/page-DiEEvXS6.js")(lambda: "Gradio's")
+    for path, kept in (("/assets/page-DiEEvXS6.js", True), ("/assets/gone-DiEEvXS6.js", False), ("/", False)):
+        told = (await locked.get(path, headers=BEARER)).headers.get("Cache-Control", "")
+        assert ("immutable" in told and "private" in told) == kept, path

@@ -22,8 +22,10 @@ from voxrtc.api.metrics import Sources, router
 from voxrtc.api.sums import Sums, buckets, flat
 from voxrtc.chat.media_client import CallRefused
 from voxrtc.crowd.crowd import Crowd
-from voxrtc.messages.engine import GetStats, Progress, StepStats, StreamStats
-from voxrtc.messages.media import MediaStats, Network, Spoke
+from voxrtc.messages.calls import Network, Spoke
+from voxrtc.messages.engine import GetStats, StepStats, StreamStats
+from voxrtc.messages.media import MediaStats
+from voxrtc.messages.model import Progress
 from voxrtc.recent import STEPS, WAITS, Durations, Histogram, Latency
 from voxrtc.stalls import Stood
 
@@ -84,27 +86,22 @@ def busy(tone: ToneTransport, monkeypatch: pytest.MonkeyPatch) -> ToneTransport:
 
 
 @pytest.fixture
-def talking(media: EchoMedia, monkeypatch: pytest.MonkeyPatch) -> EchoMedia:
+def talking(media: EchoMedia) -> EchoMedia:
     spoke = Spoke(responses=3, underruns=2, ttfa=Latency(), turn=Latency(), first_sounds=times(0.3), answers=times(0.8, 0.9))
 
-    async def stats() -> MediaStats:
-        if media.refusal:
-            raise media.refusal
-        networks = [Network(rtt_ms=20.0, loss=0.0, jitter_ms=3.0, concealed=0.01), Network(rtt_ms=40.0, loss=0.1)]
-        return MediaStats(
-            call="",
-            peers=2,
-            calls=5,
-            underruns=2,
-            tasks=9,
-            models={"tone": spoke},
-            playing=[SECRET],
-            networks=networks,
-            kept=1,
-            stood=Stood(3, 1.5),
-        )
-
-    monkeypatch.setattr(media, "stats", stats)
+    networks = [Network(rtt_ms=20.0, loss=0.0, jitter_ms=3.0, concealed=0.01), Network(rtt_ms=40.0, loss=0.1)]
+    media.counted["media"] = MediaStats(
+        call="",
+        peers=2,
+        calls=5,
+        underruns=2,
+        tasks=9,
+        models={"tone": spoke},
+        playing=[SECRET],
+        networks=networks,
+        kept=1,
+        stood=Stood(3, 1.5),
+    )
     return media
 
 
@@ -167,6 +164,7 @@ async def test_what_engines_and_calls_count_is_scraped(scraped: httpx.AsyncClien
         ("voxrtc_turn_seconds_count", "tone"): 2,
         ("voxrtc_calls_total",): 5,
         ("voxrtc_peers",): 2,
+        ("voxrtc_process_peers", "media"): 2,
         ("voxrtc_sessions_kept",): 1,
         ("voxrtc_caution_ratio", "tone"): 1,
         ("voxrtc_media_up",): 1,
@@ -208,6 +206,21 @@ async def test_counts_go_on_when_an_engine_begins_anew(scraped: httpx.AsyncClien
     assert all(after[key] >= value for key, value in before.items() if key[0].endswith(("_total", "_bucket", "_sum", "_count")))
 
 
+async def test_of_two_media_processes_each_counts_for_itself(scraped: httpx.AsyncClient, talking: EchoMedia) -> None:
+    """One begins anew and one falls silent, and nothing is counted twice or lost."""
+    talking.counted["media-2"] = msgspec.structs.replace(talking.counted["media"], peers=3, calls=7)
+    seen = await scrape(scraped)
+    assert (seen["voxrtc_media_up",], seen["voxrtc_peers",], seen["voxrtc_calls_total",]) == (2, 5, 12)
+    assert (seen["voxrtc_process_peers", "media"], seen["voxrtc_process_peers", "media-2"]) == (2, 3)
+    assert (seen["voxrtc_underruns_total", "tone"], seen["voxrtc_turn_seconds_count", "tone"]) == (4, 4)
+    assert seen["voxrtc_sessions_kept",] == 2
+    talking.counted["media-2"] = msgspec.structs.replace(talking.counted["media-2"], calls=1, models={})
+    del talking.counted["media"]
+    after = await scrape(scraped)
+    assert (after["voxrtc_media_up",], after["voxrtc_peers",], after["voxrtc_calls_total",]) == (1, 3, 13)
+    assert (after["voxrtc_underruns_total", "tone"], after["voxrtc_turn_seconds_count", "tone"]) == (4, 4)
+
+
 async def test_who_is_gone_is_told_and_stops_no_scrape(
     scraped: httpx.AsyncClient, busy: ToneTransport, talking: EchoMedia
 ) -> None:
@@ -220,13 +233,14 @@ async def test_who_is_gone_is_told_and_stops_no_scrape(
     assert ("voxrtc_kv_pages", "tone") not in after and ("voxrtc_peers",) not in after
 
 
-@given(some.lists(some.tuples(some.booleans(), some.integers(0, 50)), min_size=1))
-def test_sums_never_fall_and_lose_nothing_that_was_seen(steps: list[tuple[bool, int]]) -> None:
-    """Between two looks a process makes so many frames; or it dies, and another has made so many since."""
-    sums, age, frames, expected = Sums(), 2, 0, 0
-    for died, more in steps:
-        age, frames = (1, more) if died and age > 1 else (age + 1, frames + more)
-        sums.note("engine", {"age": age, "frames": frames})
+@given(some.lists(some.tuples(some.sampled_from("ab"), some.booleans(), some.integers(0, 50)), min_size=1))
+def test_sums_never_fall_and_lose_nothing_that_was_seen(steps: list[tuple[str, bool, int]]) -> None:
+    """Between two looks one of two processes makes so many frames; or it dies, and another has made so many since."""
+    sums, made, expected = Sums(), {"a": (2, 0), "b": (2, 0)}, 0
+    for process, died, more in steps:
+        age, frames = made[process]
+        age, frames = made[process] = (1, more) if died and age > 1 else (age + 1, frames + more)
+        sums.note("engine", {"age": age, "frames": frames}, process)
         expected += more
         ((_, counted),) = list(sums)
         assert counted["frames"] == expected

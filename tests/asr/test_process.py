@@ -86,6 +86,21 @@ async def test_sound_goes_in_and_words_come_out(tmp_path: Path) -> None:
         assert [await note.end() for note in notes] == ["2 bytes", "4 bytes"]
 
 
+async def test_clients_need_not_know_of_each_other(tmp_path: Path) -> None:
+    """Nor of each other's names for what is said."""
+    async with serving(count, tmp_path) as one:
+        other = HearingClient(f"ipc://{tmp_path}/hearing", {})
+        await connected(other)
+        notes = [Notes(), Notes()]
+        for client, note, pcm in zip((one, other), notes, (b"ab", b"abcd"), strict=True):
+            client.begin("a", note, pcm)
+        other.finish("a", ALL)
+        assert await notes[1].end() == "4 bytes" and not notes[0].ends
+        one.finish("a", ALL)
+        assert await notes[0].end() == "2 bytes"
+        await other.close()
+
+
 async def test_words_come_while_somebody_speaks(tmp_path: Path) -> None:
     async with serving(count, tmp_path) as client:
         note = Notes()

@@ -11,19 +11,8 @@ import torch
 from tests.engine.toy import Bench
 from voxrtc.bench.baselines.generate import speak
 from voxrtc.bench.baselines.plain import PlainServer
-from voxrtc.messages.engine import (
-    Cancel,
-    Chunk,
-    Ended,
-    EngineReply,
-    Failed,
-    Generate,
-    GetModels,
-    GetStats,
-    ModelInfo,
-    Sampling,
-    Stats,
-)
+from voxrtc.messages.engine import Cancel, Chunk, Ended, EngineReply, Failed, Generate, GetStats, Sampling, Stats
+from voxrtc.messages.model import GetModels, ModelInfo
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.lark.model import Lark

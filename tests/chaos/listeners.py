@@ -1,4 +1,4 @@
-"""Who listens, one utterance after another: over HTTP, in a WebRTC call, at the page."""
+"""Who listens, one utterance after another: over HTTP, in a WebRTC call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import base64
 import contextlib
 import json
 import random
-import shutil
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,11 +14,8 @@ from typing import Any
 import httpx
 from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
-from playwright.async_api import Browser as Chromium
-from playwright.async_api import Error, Page, Playwright, async_playwright
 
 from tests.chaos.streams import RATE, TEXTS, Stream, Way
-from tests.e2e.conftest import CHROMIUMS, FLAGS
 from tests.rtc.browser import Browser
 
 PATIENCE = 60.0  # seconds for an utterance: what takes longer hangs
@@ -35,7 +31,7 @@ class Listener:
 
     def __init__(self, http: httpx.AsyncClient, seed: int) -> None:
         self.streams: list[Stream] = []
-        self._http, self._rng = http, random.Random(seed)
+        self._http, self._seed, self._rng = http, seed, random.Random(seed)
         self._over = asyncio.Event()
 
     async def live(self) -> None:
@@ -205,75 +201,3 @@ class Caller(Listener):
     def _note(self, event: dict[str, Any]) -> None:
         if event["type"] in ("voxrtc.ending", "error"):
             self.farewells.append(event)
-
-
-TAP = """(() => {
-  const create = RTCPeerConnection.prototype.createDataChannel, kept = ["response.created", "voxrtc.playout", "error"];
-  window.told = [];
-  RTCPeerConnection.prototype.createDataChannel = function (...given) {
-    const channel = create.apply(this, given);
-    channel.addEventListener("message", ({ data }) => kept.includes(JSON.parse(data).type) && told.push(JSON.parse(data)));
-    return channel;
-  };
-})();"""
-LOOK = """() => ({ told: told.splice(0), state: voxrtc.state,
-  trouble: document.querySelector(".vx-trouble[data-shown=true]")?.innerText ?? "" })"""
-
-
-class Visitor(Listener):
-    """At the page, in a Chromium that is started again when it dies."""
-
-    way = "page"
-
-    async def live(self) -> None:
-        async with async_playwright() as playwright:
-            while not self._over.is_set():
-                try:
-                    await self._visit(playwright)
-                except Error:  # its browser is gone
-                    await self._rest(AGAIN)
-
-    async def _visit(self, playwright: Playwright) -> None:
-        found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-        browser: Chromium = await playwright.chromium.launch(executable_path=found, args=FLAGS)
-        try:
-            page = await (await browser.new_context(permissions=["microphone"])).new_page()
-            await page.add_init_script(TAP)
-            await page.goto(str(self._http.base_url))
-            await page.wait_for_function("window.voxrtc && document.querySelector('[name=speak]')")
-            while not self._over.is_set():
-                await self._between(await self._hear(page))
-        finally:
-            with contextlib.suppress(Error):
-                await browser.close()
-
-    async def _hear(self, page: Page) -> Stream:
-        stream = self._ask()
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await page.get_by_label("Text").fill(stream.text)
-                await page.locator("[name=speak]").click()
-                await self._follow(stream, page)
-        except TimeoutError:
-            stream.told = "hangs"
-        except Error:
-            stream.told = "browser gone"
-            raise
-        finally:
-            stream.ended = time.monotonic()
-        return stream
-
-    async def _follow(self, stream: Stream, page: Page) -> None:
-        while not (stream.told or stream.seconds):
-            await asyncio.sleep(0.2)
-            seen = await page.evaluate(LOOK)
-            for event in seen["told"]:
-                match event:
-                    case {"type": "response.created", "response": {"id": name}}:
-                        stream.name = name
-                    case {"type": "voxrtc.playout", "response_id": stream.name, "played_ms": played, "underruns": underruns}:
-                        stream.seconds, stream.dry = played / 1000, underruns
-                    case {"type": "error", "error": {"code": code}}:
-                        stream.told = code
-            if not stream.told and seen["state"] == "disconnected" and seen["trouble"]:
-                stream.told = f"shown: {seen['trouble'].splitlines()[0]}"

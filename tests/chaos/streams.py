@@ -10,6 +10,7 @@ from voxrtc.api.stats import mark
 from voxrtc.crowd.player import Player
 from voxrtc.crowd.texts import text_of
 
+IN_HAND = 0.1  # seconds that a listener's player keeps, as browsers' do
 RATE = 24_000  # Lark's
 TEXTS = [text_of(seconds, random.Random(seed)) for seed, seconds in enumerate((2, 3, 4, 5, 6, 7))]
 Way = Literal["pcm", "sse", "peer", "page"]
@@ -28,7 +29,7 @@ class Stream:
     dry: int = 0  # times that it ran dry
     ended: float | None = None
     told: str = ""
-    player: Player = field(default_factory=Player)  # of who plays what comes
+    player: Player = field(default_factory=lambda: Player(IN_HAND))  # of who plays what comes
 
     @property
     def mark(self) -> str:

@@ -22,7 +22,8 @@ from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
-from voxrtc.messages.engine import Cancel, Generate, ModelInfo, Playout, Reference
+from voxrtc.messages.engine import Cancel, Generate, Playout, Reference
+from voxrtc.messages.model import ModelInfo
 from voxrtc.rtc.microphone import BLOCK, BLOCK_SECONDS
 from voxrtc.rtc.track import PlayoutTrack
 

@@ -8,7 +8,7 @@ import pytest
 from tests.fake_engine import TONE_MODEL
 from voxrtc.chat.choice import Choice, choose
 from voxrtc.chat.events import EventError
-from voxrtc.messages.engine import ModelInfo
+from voxrtc.messages.model import ModelInfo
 
 ONE = msgspec.structs.replace(TONE_MODEL, name="one", voices=["default", "other"])
 TWO = msgspec.structs.replace(TONE_MODEL, name="two", voices=["someone"])

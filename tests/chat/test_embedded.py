@@ -11,7 +11,7 @@ from voxrtc.chat.embedded import EmbeddedReplier, speakable
 from voxrtc.chat.reply import Ask, ReplyCut, ReplyFailed, Said, Tool, ToolCall, ToolResult
 from voxrtc.llm.client import CompletionCut, CompletionFailed
 from voxrtc.messages.completion import ChatMessage
-from voxrtc.messages.engine import Progress
+from voxrtc.messages.model import Progress
 
 
 class Client:

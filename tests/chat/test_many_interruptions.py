@@ -26,7 +26,8 @@ from voxrtc.chat.reply import Ask, Said
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
-from voxrtc.messages.engine import Chunk, EngineReply, EngineRequest, Generate, ModelInfo, Progress, Watch
+from voxrtc.messages.engine import Chunk, EngineReply, EngineRequest, Generate
+from voxrtc.messages.model import ModelInfo, Progress, Watch
 from voxrtc.rtc.sound import RATE
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry

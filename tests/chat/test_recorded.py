@@ -22,7 +22,7 @@ from voxrtc.chat.server import MediaServer
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
-from voxrtc.messages.engine import EngineReply, EngineRequest, ForgetVoice, Generate, Progress, Reference
+from voxrtc.messages.engine import EngineReply, EngineRequest, ForgetVoice, Generate, Reference
 from voxrtc.messages.media import (
     Answer,
     ClientEvent,
@@ -39,6 +39,7 @@ from voxrtc.messages.media import (
     Transcribed,
     VoicesUsed,
 )
+from voxrtc.messages.model import Progress
 from voxrtc.settings import Settings
 
 MIMIC = msgspec.structs.replace(TONE_MODEL, name="mimic", clones=True)

@@ -13,6 +13,7 @@ from tests.chat.stage import until
 from voxrtc.chat.sent_track import AHEAD, PIECE, SentTrack
 from voxrtc.chat.session_settings import Format
 from voxrtc.rtc.playout import Clock
+from voxrtc.rtc.sound import RATE
 
 SECOND = np.full(24_000, 1_000, np.int16).tobytes()
 
@@ -73,7 +74,7 @@ async def test_the_clock_runs_and_stands_with_what_is_sent() -> None:
     listener.now = 0.5
     clock = listener.track.clock
     assert clock
-    assert (clock.played, clock.waiting, clock.running) == (pytest.approx(0.5), pytest.approx(24_000), True)
+    assert (clock.played, clock.waiting, clock.running) == (pytest.approx(0.5), pytest.approx(RATE / 2), True)
     listener.now = 3.0  # it ran dry at 1
     clock = listener.track.clock
     assert clock

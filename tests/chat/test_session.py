@@ -11,7 +11,8 @@ import pytest
 from tests.chat.stage import LONG, Stage, until
 from tests.fake_engine import TONE_MODEL
 from voxrtc.chat import events
-from voxrtc.messages.engine import Generate, Progress
+from voxrtc.messages.engine import Generate
+from voxrtc.messages.model import Progress
 
 
 async def test_a_sentence_from_item_to_the_last_sample() -> None:

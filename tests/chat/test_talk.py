@@ -94,7 +94,7 @@ class House:
         engines = tones(self.tone)
         choice = choose(engines.known, None, None)
         session = Session(engines, Hearing(), loudness, choice, TurnSettings(), None, Manner("Be brief."), Tally(), {})
-        self.talk = Talk(session, resumable, self._end)
+        self.talk = Talk(session, "secret" if resumable else "", self._end)
         self.talk.track = PlayoutTrack(session, time, time.sleep)
 
     def _end(self, talk: Talk) -> None:
@@ -202,6 +202,19 @@ async def test_a_line_that_never_opened_is_passed_by() -> None:
     await until(lambda: "output_audio_buffer.stopped" in tunnel.types)
     await house.talk.close()
     assert house.over
+
+
+async def test_one_that_is_ended_is_not_kept_while_its_lines_still_close(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who makes room for others would end it once more, and again."""
+    first, gate = await house.wire(), asyncio.Event()
+    monkeypatch.setattr(first, "close", gate.wait)
+    second = await house.wire(first.resume(house.talk))
+    second.seat.closed()
+    assert house.talk.kept
+    house.talk.end()
+    assert not house.talk.kept and not house.over
+    gate.set()
+    await until(lambda: house.over)
 
 
 async def test_hanging_up_ends_it(house: House) -> None:

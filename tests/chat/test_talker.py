@@ -23,6 +23,7 @@ from voxrtc.chat.media import MediaServer
 from voxrtc.chat.reply import Replier, Said
 from voxrtc.messages.conversation import Forget, Heard, Replied, Words
 from voxrtc.messages.engine import Generate
+from voxrtc.rtc.sound import RATE
 from voxrtc.settings import Settings
 
 __all__ = ["loud_is_speech", "quick"]  # fixtures
@@ -150,7 +151,7 @@ class SlowStage(TalkerStage):
 async def test_an_interruption_cancels_at_once_and_history_is_cut_to_what_was_heard() -> None:
     async with SlowStage() as stage:
         stage.turn(2.0)
-        await until(lambda: stage.track.clock and stage.track.clock.waiting > 24_000)
+        await until(lambda: stage.track.clock and stage.track.clock.waiting > RATE // 2)
         await stage.play(0.3)
         stage.hear(1.0)
         await stage.event("output_audio_buffer.cleared")

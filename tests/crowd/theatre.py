@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator
 
 from tests.fake_engine import TONE_MODEL
 from voxrtc.engine.client import StreamFailed
-from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, PolicyName, Queued
+from voxrtc.messages.engine import Chunk, Generate, Playout, PolicyName, Queued
+from voxrtc.messages.model import ModelInfo
 
 RATE, CHUNK = 1000, 0.2  # Hz; seconds of sound in a chunk
 PACE = 14  # characters a second

@@ -104,7 +104,7 @@ def page(browser: Browser, server: httpx.Client) -> Iterator[Page]:
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield page
-    page.context.close()
+    page.close()
     assert not complaints
 
 

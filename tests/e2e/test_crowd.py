@@ -25,7 +25,7 @@ CROWD, STATS = "/v1/voxrtc/crowd", "/v1/voxrtc/stats"
 def page(browser: Browser, server: httpx.Client) -> Iterator[Page]:
     page = open_window(browser)
     yield page
-    page.context.close()
+    page.close()
     server.post(CROWD, json={"listeners": 0})
 
 
@@ -77,7 +77,7 @@ def test_a_crowd_comes_is_planned_for_and_goes(page: Page, browser: Browser, ser
     await_server(server, lambda stats: not any(s["background"] for s in stats["engines"]["lark"]["streams"]), STATS)
     page.locator("[name=crowd-policy][value=playout]").check(force=True)
     await_server(server, lambda crowd: crowd["policy"] == "playout")
-    witness.context.close()
+    witness.close()
 
 
 @pytest.mark.chaos

@@ -132,4 +132,4 @@ def test_the_dashboard_fits_a_phone(browser: Any, server: httpx.Client) -> None:
     desk.page.locator(".vx-numbers summary").click()
     page.get_by_role("rowheader", name="lark").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.context.close()
+    page.close()

@@ -135,7 +135,7 @@ def insecure(browser: Browser, server: httpx.Client) -> Iterator[Desk]:
     page = open_window(browser)
     page.add_init_script("Object.defineProperty(navigator, 'mediaDevices', { value: undefined })")
     yield Desk(page, str(server.base_url))
-    page.context.close()
+    page.close()
 
 
 def test_an_insecure_address_is_told_and_the_voice_still_speaks(insecure: Desk) -> None:

@@ -59,7 +59,7 @@ def test_a_spoken_question_is_answered_aloud(browser: Browser, tmp_path: Path) -
             heard.append((answer, ear.transcribe(ear.prepare(*desk.take()))))
             assert not desk.trouble
         asked = desk.await_lines(TURNS)
-        page.context.close()
+        page.close()
     for way, question, (answer, _) in zip(ways, asked, heard, strict=True):
         print(" ".join(f"{name} {ms:.0f}" for name, ms in way.items()), "|", question, "->", answer)
     ends = {name: np.median([way[name] for way in ways]) for name in (*WAY, "chunk")}

@@ -33,7 +33,7 @@ def desk(browser: Browser, server: httpx.Client) -> Iterator[Desk]:
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.add_init_script(BLOCKED)
     yield Desk(page, str(server.base_url))
-    page.context.close()
+    page.close()
     assert not complaints
 
 

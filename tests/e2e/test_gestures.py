@@ -48,7 +48,7 @@ def strict(browser: Browser, server: httpx.Client) -> Iterator[Desk]:
     page = open_window(browser)
     page.add_init_script(STRICT)
     yield Desk(page, str(server.base_url))
-    page.context.close()
+    page.close()
 
 
 @pytest.mark.parametrize(("button", "begins"), [("speak", {"resume", "play"}), ("talk", {"resume", "play", "getUserMedia"})])

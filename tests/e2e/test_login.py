@@ -50,7 +50,7 @@ def test_the_page_works_behind_a_login_and_secrets_stay_secret(browser: Browser,
         page.get_by_role("button", name="The last hours").click()  # of Gradio's, by a request of its own
         assert not desk.trouble
         assert page.evaluate("window.broken || []") == []
-        page.context.close()
+        page.close()
         programs(client)
     check(log.read_text())
 

@@ -42,14 +42,14 @@ def opened(browser: Browser, server: httpx.Client, **options: Any) -> Page:
 def wide(browser: Browser, server: httpx.Client) -> Iterator[Page]:
     page = opened(browser, server, viewport={"width": 1280, "height": 800})
     yield page
-    page.context.close()
+    page.close()
 
 
 @pytest.fixture(scope="module")
 def phone(browser: Browser, server: httpx.Client) -> Iterator[Page]:
     page = opened(browser, server, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     yield page
-    page.context.close()
+    page.close()
 
 
 @pytest.mark.parametrize("window", ["wide", "phone"])

@@ -138,10 +138,10 @@ def test_terms_that_were_not_accepted_are_told_and_loading_is_seen_and_cancelled
     on_card(other, "orpheus").get_by_role("button", name="Cancel").click()
     for window in (other, page):
         await_state(window, "orpheus", "unloaded")
-    other.context.close()
+    other.close()
     page.get_by_label("Model", exact=True).select_option("lark")
     desk.hear("Good morning.")
-    page.context.close()
+    page.close()
 
 
 def test_what_does_not_fit_says_how_much_lacks_and_is_refused(browser: Browser, stock: Stock) -> None:
@@ -153,7 +153,7 @@ def test_what_does_not_fit_says_how_much_lacks_and_is_refused(browser: Browser, 
     page.wait_for_function("document.querySelector('.vx-model[data-model=giant] .vx-why').textContent.includes('needs about')")
     assert card.get_attribute("data-state") == "unloaded"
     assert on_card(page, "lark").get_attribute("data-state") == "ready", "nothing went in vain"
-    page.context.close()
+    page.close()
 
 
 ALIKE = ("csm", "orpheus")  # on their way here they differ from the others in nothing
@@ -194,7 +194,7 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(
         assert "in your voice" in on_card(page, name).inner_text(), "its weights can, though not those that the card names"
         check_cloned(playwright, server, name, tmp_path)
     unload(desk, name)
-    page.context.close()
+    page.close()
 
 
 def check_told_how(desk: Desk) -> None:

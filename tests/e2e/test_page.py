@@ -111,4 +111,4 @@ def test_fits_a_phone(browser: Browser, server: httpx.Client, scheme: str) -> No
     desk.speak("Hello.")
     desk.await_state("disconnected")
     assert page.evaluate(where) == before
-    page.context.close()
+    page.close()

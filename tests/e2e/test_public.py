@@ -40,7 +40,7 @@ def test_calls_are_short_and_who_comes_later_stands_in_line(browser: Browser, pu
     assert not second.trouble
     third.speak("And me after all.")
     third.page.wait_for_function(f"{STATE}.startsWith('1st in line, about ')")
-    second.page.context.close()
+    second.page.close()
     third.await_sound()
     for desk in (first, third):
-        desk.page.context.close()
+        desk.page.close()

@@ -38,7 +38,7 @@ def opened(browser: Browser, server: httpx.Client) -> Iterator[Desk]:
     page.wait_for_function("voxrtc.microphone && voxrtc.state === 'ready'")
     page.wait_for_function("wire.sent.some(({ session }) => session?.audio.input?.turn_detection === null)")
     yield desk
-    page.context.close()
+    page.close()
 
 
 @pytest.fixture

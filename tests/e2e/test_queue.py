@@ -43,4 +43,4 @@ def test_a_person_sees_the_place_in_the_queue_and_a_refusal(browser: Browser, sm
     first.await_sound()
     first.page.wait_for_function("document.querySelector('[data-part=state]').textContent === 'Speaking.'")
     for page in pages:
-        page.context.close()
+        page.close()

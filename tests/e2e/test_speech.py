@@ -57,7 +57,7 @@ def call(browser: Browser, server: httpx.Client, texts: list[str]) -> Call:
         assert not desk.trouble
         sounds.append(ear.prepare(*desk.take()))
         waits.append(desk.page.evaluate("voxrtc.journey.total"))
-    desk.page.context.close()
+    desk.page.close()
     return Call(sounds, waits, made / received, media(server)["underruns"] - underruns)
 
 
@@ -113,7 +113,7 @@ def test_three_pages_speak_at_once(browser: Browser, server: httpx.Client) -> No
         desk.page.wait_for_timeout(400)
     heard = [ear.transcribe(ear.prepare(*desk.take())) for desk in desks]
     for desk in desks:
-        desk.page.context.close()
+        desk.page.close()
     assert ear.wer(THREE, heard) <= 0.05, heard
 
 

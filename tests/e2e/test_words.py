@@ -33,7 +33,7 @@ def called(browser: Browser, server: httpx.Client) -> Iterator[Desk]:
     desk = Desk(open_window(browser), str(server.base_url))
     desk.hear("Yes.")
     yield desk
-    desk.page.context.close()
+    desk.page.close()
 
 
 def tell(desk: Desk, response: str) -> None:

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from tests.engine import flashinfer_reference
 from voxrtc.engine import cpu_attention, flashinfer_attention
-from voxrtc.engine.attention import Backend, Layout, choose
+from voxrtc.engine.attention import Backend, Layout, choose, sizes
 from voxrtc.engine.cpu_attention import CpuAttention
-from voxrtc.engine.flashinfer_attention import FlashInferAttention, sizes
+from voxrtc.engine.flashinfer_attention import FlashInferAttention
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.sdpa_attention import SdpaAttention
 from voxrtc.speechlm.base import CacheShape
@@ -177,6 +177,29 @@ def test_steps_of_a_size_find_their_numbers_at_the_same_addresses() -> None:
     assert all(len(addresses) == 1 for addresses in seen.values())
 
 
+def test_torchs_steps_of_a_form_find_their_numbers_at_the_same_addresses() -> None:
+    """Forms are widths, and pages that a stream is taken to hold: powers of two, or the most that one can."""
+    rig = Rig("sdpa", 2, 2, 16)
+    seen: dict[tuple[int, int], set[tuple[int, ...]]] = {}
+    plan = rig.backend.plan
+
+    def spy(layout: Layout) -> object:
+        step = plan(layout)
+        parts = (step.pages, step.page, step.offset, step.position, step.places)  # type: ignore[attr-defined]
+        assert step.pages.shape == (len(layout.counts), rig.backend.form(layout))  # type: ignore[attr-defined]
+        seen.setdefault((len(layout.counts), rig.backend.form(layout)), set()).add(tuple(part.data_ptr() for part in parts))
+        return step
+
+    rig.backend.plan = spy  # type: ignore[method-assign,assignment]
+    for position in range(POSITIONS):
+        streams = [slot for slot in range(SLOTS) if position % (slot + 1) == 0]
+        rig.counts = [1] * len(streams)
+        x = torch.randn(len(streams), 2, DIM)
+        rig.step(streams, [position] * len(streams), [[x, x, x]])
+    assert {width for width, _ in seen} == {1, 2, 4, 5} and {pages for _, pages in seen} == {1, 2, 4, 8, 10}
+    assert all(len(addresses) == 1 for addresses in seen.values())
+
+
 def test_sizes_that_decode_steps_are_filled_up_to() -> None:
     assert sizes(1) == [1] and sizes(3) == [1, 2, 3] and sizes(8) == [1, 2, 4, 8] and sizes(20) == [1, 2, 4, 8, 16, 20]
     assert sizes(64) == [1, 2, 4, *range(8, 65, 8)]
@@ -191,7 +214,7 @@ def test_a_cpu_is_served_by_what_knows_its_numbers(dtype: torch.dtype, kind: typ
 def gpu_cache(dtype: torch.dtype, head_dim: int) -> PagedCache:
     """What `choose` looks at, of a cache that is not there."""
     keys = SimpleNamespace(device=torch.device("cuda", 0), dtype=dtype, shape=(1, 1, 1, 1, head_dim))
-    return SimpleNamespace(keys=keys)  # type: ignore[return-value]
+    return SimpleNamespace(keys=keys, scratch=None)  # type: ignore[return-value]
 
 
 def test_a_gpu_is_served_by_flashinfer_where_that_has_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from tests.engine.toy import Bench
+from tests.pretend import device, pretended
 from tests.tape import Tape
+from voxrtc.engine.attention import sizes
 from voxrtc.engine.cpu_attention import CpuAttention
 from voxrtc.engine.graphs import Graphs, Recording
+from voxrtc.engine.warming import warm_up
 from voxrtc.engine.worker import Task
 from voxrtc.messages.engine import GetStats, Stats
 from voxrtc.speechlm.base import Utterance
@@ -62,6 +65,23 @@ def test_a_tape_plays_what_was_and_not_what_python_would_decide_now() -> None:
     assert recording.result.tolist() == [4.0, 10.0] and tape.played == 1
 
 
+@pytest.mark.parametrize(
+    ("work", "wrong"),
+    [
+        (lambda x: x + torch.tensor(2.0), []),
+        (lambda x: x + torch.tensor([1.0, 2.0]).to(device()), ["aten::_to_copy"]),
+        (lambda x: x.sum().item(), ["aten::_local_scalar_dense"]),
+        (lambda x: x[x > 1], ["aten::index"]),
+        (lambda x: x.cpu(), ["aten::_to_copy"]),
+    ],
+)
+def test_a_tape_notes_what_no_graph_can_do(work: Callable[[torch.Tensor], Any], wrong: list[str]) -> None:
+    with pretended():
+        tape, numbers = Tape(), torch.tensor([1.0, 2.0]).to(device())
+        tape.record(lambda: work(numbers))
+    assert tape.impossible == wrong
+
+
 def test_only_decode_steps_at_fixed_addresses_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Bench(slots=2, recorder=Tape().record).worker.graphs is None, "the CPU's attention has no fixed addresses"
     monkeypatch.setattr(CpuAttention, "fixed", True)
@@ -79,6 +99,18 @@ def test_only_decode_steps_at_fixed_addresses_are_recorded(monkeypatch: pytest.M
     assert worker.graphs.count == 1, "forward; what samples reads what that left, so it comes after"
     worker.launch([Task(0, 7, 1, samples=True)])
     assert worker.graphs.count == 2, "forward and sample"
+
+
+def test_warming_up_goes_through_all_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that recordings are there before anybody listens."""
+    monkeypatch.setattr(CpuAttention, "fixed", True)
+    bench, seen = Bench(slots=17, recorder=Noting()), []
+    worker = bench.worker
+    assert worker.graphs
+    monkeypatch.setattr(worker.graphs, "run", lambda key, work: seen.append(key) or (work(), False))
+    warm_up(bench.engine)
+    for width in sizes(17):
+        assert seen.count(("forward", width, 0)) >= 2, f"{width} are done once, and then recorded"
 
 
 def test_how_many_steps_were_repeated_is_told() -> None:

@@ -27,7 +27,8 @@ from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet, InUse, NotLoading
 from voxrtc.engine.loading import Rate, Report
 from voxrtc.engine.transport import ZmqTransport
-from voxrtc.messages.engine import Chunk, Generate, Playout, Progress
+from voxrtc.messages.engine import Chunk, Generate, Playout
+from voxrtc.messages.model import Progress
 from voxrtc.processes import EngineProcesses
 from voxrtc.settings import ROOT, Settings
 from voxrtc.supervisor import Supervisor

@@ -26,15 +26,13 @@ from voxrtc.messages.engine import (
     Failed,
     ForgetVoice,
     Generate,
-    GetModels,
     GetStats,
-    Models,
-    Progress,
     Reference,
     SetPolicy,
     SetReplicas,
     Stats,
 )
+from voxrtc.messages.model import GetModels, Models, Progress
 
 pytestmark = pytest.mark.anyio
 numbers = itertools.count()

@@ -14,7 +14,8 @@ from voxrtc.engine import server as served
 from voxrtc.engine.server import EngineServer, Reply
 from voxrtc.messages import Message, encode
 from voxrtc.messages.conversation import Forget, Hear
-from voxrtc.messages.engine import EngineRequest, Failed, Generate, Progress, Watch
+from voxrtc.messages.engine import EngineRequest, Failed, Generate
+from voxrtc.messages.model import Progress, Watch
 
 
 class Noting:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.waiting import PATIENCE
 from voxrtc.engine.transport import Connection, Listener
-from voxrtc.messages.engine import EngineReply, EngineRequest, GetUse, Use
+from voxrtc.messages.engine import EngineReply, EngineRequest
+from voxrtc.messages.model import GetUse, Use
 
 pytestmark = pytest.mark.anyio
 TIMES = 4

@@ -14,7 +14,8 @@ from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.sound_stage import SoundStage
 from voxrtc.engine.worker import Worker
-from voxrtc.messages.engine import EngineReply, Generate, ModelInfo, Sampling
+from voxrtc.messages.engine import EngineReply, Generate, Sampling
+from voxrtc.messages.model import ModelInfo
 from voxrtc.speechlm.base import (
     HOST,
     Batch,

@@ -20,7 +20,7 @@ from voxrtc.llm.prompt import CONVERSATION
 from voxrtc.llm.server import EARLY, CompletionServer
 from voxrtc.llm.writer import WAITING, Writer
 from voxrtc.messages.completion import CompletionRequest
-from voxrtc.messages.engine import Progress
+from voxrtc.messages.model import Progress
 
 PATIENCE = 180.0
 

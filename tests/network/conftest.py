@@ -108,7 +108,7 @@ def opened(browser: Browser, server: httpx.Client) -> Iterator[Desk]:
     try:
         yield desk
     finally:  # a page of a run that failed would go on talking beside the next ones
-        desk.page.context.close()
+        desk.page.close()
 
 
 def succeeded(once: Callable[[], str], times: int = RUNS) -> int:

@@ -21,7 +21,7 @@ from voxrtc.rtc import ice
 from voxrtc.rtc.ice import DATA_BYTES, configuration
 from voxrtc.rtc.microphone import BLOCK_SECONDS, RATE
 from voxrtc.rtc.offer import BadOffer
-from voxrtc.rtc.peer import UNSENT_MESSAGES, Liveness, Peer, warm_up
+from voxrtc.rtc.peer import UNSENT_BYTES, UNSENT_MESSAGES, Liveness, Peer, warm_up
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.receiver import tap
 from voxrtc.rtc.sound import TICKS, Samples
@@ -126,6 +126,20 @@ async def test_messages_that_wait_are_bounded() -> None:
     for _ in range(UNSENT_MESSAGES + 1):
         peer.send("x")
     await asyncio.wait_for(ear.over.wait(), PATIENCE)
+
+
+async def test_a_browser_that_reads_nothing_is_bounded_and_let_go(caplog: pytest.LogCaptureFixture) -> None:
+    async def nothing(data: bytes) -> None: ...
+
+    async with call() as (peer, ear, browser):
+        browser.connection.sctp._handle_data = nothing
+        sent = 0
+        while not ear.over.is_set():
+            peer.send("x" * 10_000)
+            sent += 10_000
+            await asyncio.sleep(0)
+            assert sent < 1.1 * UNSENT_BYTES
+    assert "does not read its events" in caplog.text
 
 
 async def said(ear: Ear, seconds: float) -> Samples:

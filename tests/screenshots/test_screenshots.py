@@ -70,7 +70,7 @@ def test_empty(browser: Browser, lively: httpx.Client, name: str, size: tuple[in
     page.set_viewport_size({"width": size[0], "height": int(height) + 90})  # pictures are drawn only where one looks
     page.wait_for_timeout(1_000)
     shoot(page, name)
-    page.context.close()
+    page.close()
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_talking(browser: Browser, lively: httpx.Client, name: str, size: tuple[
     desk = opened(browser, lively, size, color_scheme=scheme)
     converse(desk)
     shoot(desk.page, name)
-    desk.page.context.close()
+    desk.page.close()
 
 
 @pytest.mark.parametrize(("name", "size"), [("loading", WIDE), ("loading-phone", PHONE)])
@@ -99,7 +99,7 @@ def test_loading(browser: Browser, lively: httpx.Client, name: str, size: tuple[
     page.wait_for_function("document.querySelector('.vx-model[data-model=pocket] progress').position > 0.3")
     card.scroll_into_view_if_needed()
     shoot(page.locator(".vx-models"), name)
-    page.context.close()
+    page.close()
 
 
 @pytest.mark.parametrize(("name", "size"), [("queue", WIDE), ("queue-phone", PHONE)])
@@ -116,7 +116,7 @@ def test_overloaded(browser: Browser, full: httpx.Client, name: str, size: tuple
     shoot(second.page, name.replace("queue", "overloaded"))
     first.page.get_by_role("button", name="Stop").click()
     for desk in (first, second):
-        desk.page.context.close()
+        desk.page.close()
 
 
 @pytest.mark.parametrize(("name", "size", "scheme"), [("error", WIDE, "light"), ("error-phone", PHONE, "dark")])
@@ -127,7 +127,7 @@ def test_error(browser: Browser, lively: httpx.Client, name: str, size: tuple[in
     desk.talk()
     desk.await_trouble("The microphone is blocked")
     shoot(desk.page, name)
-    desk.page.context.close()
+    desk.page.close()
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_dashboard_and_crowd(browser: Browser, lively: httpx.Client, scheme: str
         desk.page.wait_for_timeout(6_000)
         shoot(section, f"{part}{suffix}")
     lively.post("/v1/voxrtc/crowd", json={"listeners": 0, "peers": 0}).raise_for_status()
-    desk.page.context.close()
+    desk.page.close()
 
 
 @pytest.mark.parametrize(("name", "size"), [("compare", WIDE), ("compare-phone", PHONE)])
@@ -159,7 +159,7 @@ def test_compare(browser: Browser, lively: httpx.Client, name: str, size: tuple[
     page.locator("[data-part=compare-go]").click()
     page.wait_for_function("document.querySelector('[data-part=verdict]').textContent")
     shoot(page.locator("[data-part=compare]"), name)
-    page.context.close()
+    page.close()
 
 
 def test_frames_while_talking(browser: Browser, lively: httpx.Client, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,4 +179,4 @@ def test_frames_while_talking(browser: Browser, lively: httpx.Client, capsys: py
     with capsys.disabled():
         print(f"\n{len(gaps)} frames in {sum(gaps) / 1000:.1f} s, {late} late, {times[1]} tasks of more than 50 ms")
     assert late <= len(gaps) * 0.05
-    desk.page.context.close()
+    desk.page.close()

@@ -185,6 +185,18 @@ MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if
 }
 
 
+def detokenizer_of(name: str, folder: Path, device: torch.device) -> Detokenizer:
+    """That of one of `MODELS`, which worked in `folder`, as a process of its own reads it."""
+    family, _, language = name.partition("-")
+    if family == "lark":
+        return registry.load_detokenizer(ROOT / "models", "lark", device)
+    place = GOLDEN / "pocket" / "languages" / language if language else folder
+    detokenizer = registry.DETOKENIZERS[family](place, device)
+    if isinstance(detokenizer, FlowDetokenizer):
+        quick(detokenizer.flow)
+    return detokenizer
+
+
 def pocket_voice(name: str, folder: Path) -> Voice:
     """The detokenizer of a tiny Pocket-TTS."""
     model = tiny_pocket(name)

@@ -27,7 +27,7 @@ def assert_same(streamed: list[Tensor], expected: Tensor) -> None:
     assert not len(sound) or (sound - expected).abs().max() <= TOLERANCE
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(chunks=CHUNKS, seed=st.integers(0, 2**62))
 def test_any_chunking_equals_one_call(voice: Voice, chunks: list[int], seed: int) -> None:
     detokenizer = voice.detokenizer
@@ -43,7 +43,7 @@ def test_any_chunking_equals_one_call(voice: Voice, chunks: list[int], seed: int
     assert_same(streamed, voice.whole(codes, seed))
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(streams=st.lists(st.tuples(st.integers(0, 4), CHUNKS), min_size=2, max_size=5))
 def test_streams_that_join_and_leave_do_not_disturb_each_other(voice: Voice, streams: list[tuple[int, list[int]]]) -> None:
     codes = [voice.utterance(sum(chunks), seed=i) for i, (_, chunks) in enumerate(streams)]

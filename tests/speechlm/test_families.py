@@ -25,9 +25,10 @@ SPOKEN = {  # each with settings of its own
     "Hello there.": {"seed": 5},
     "The train to the coast leaves at ten.": GREEDY,
     "Yes.": RANDOM,
-    "Would you like some tea? It is still warm.": {**RANDOM, "top_k": 0, "top_p": 0.9, "repetition_penalty": 1.4, "seed": 2},
-    "No, not at all.": {**RANDOM, "temperature": 1.3, "min_p": 0.02, "seed": 3},
-}
+    "Would you like some tea?": {
+        "temperature": 1.3, "top_k": 0, "top_p": 0.9, "min_p": 0.02, "repetition_penalty": 1.4, "seed": 2,
+    },
+}  # fmt: skip
 TEXT = "The train to the coast leaves at ten."
 
 

@@ -49,6 +49,12 @@ def test_the_page_and_every_module_are_served(client: TestClient) -> None:
         assert response.headers["cache-control"] == "no-cache"
 
 
+def test_gradios_files_have_hashes_in_their_names(client: TestClient) -> None:
+    """Browsers may keep them for ever: `api.guard.HASHED`."""
+    files = re.findall(r'(?:src|href)="[./]*(assets/[^"]+)"', client.get("/").text)
+    assert len(files) > 1 and all(re.search(r"-[\w-]{8,}\.(js|css)$", file) for file in files), files
+
+
 def test_modules_import_only_what_is_there() -> None:
     """Without a bundler nothing else would notice before the browser does."""
     for module in (STATIC / "js").glob("*.js"):

@@ -1,4 +1,4 @@
-"""The HTTP side: one FastAPI application over an engine and a media process. The page is mounted on it elsewhere."""
+"""The HTTP side: one FastAPI application over engines and media processes. The page is mounted on it elsewhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from voxrtc.api.hosting import Hosting
 from voxrtc.api.public import Bounds
 from voxrtc.api.utterances import Utterances
 from voxrtc.api.voices import Voices
-from voxrtc.chat.media_client import MediaClient
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import Keeper
@@ -53,7 +53,7 @@ CORS: dict[str, Any] = {
 
 def build_app(
     engines: Fleet,
-    media: MediaClient,
+    media: Switchboard,
     keeper: Keeper | None = None,
     suggested: Callable[[], str] = lambda: "",
     hosting: Hosting | None = None,

@@ -17,7 +17,8 @@ from voxrtc.api.forms import RecordingRoute, file_in, read_form, words_in
 from voxrtc.api.guests import household
 from voxrtc.api.recording import Recording, Unfit, read_sound, unfit
 from voxrtc.api.voices import Voice, Voices
-from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.chat.media_client import CallRefused
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Reference
 
@@ -69,9 +70,9 @@ FORM = contract.form(
 
 
 class Cloning:
-    """The voices, and who has to know of them: the media process, for its sessions, and the engines, which make them once."""
+    """The voices, and who has to know of them: media processes, for their sessions, and engines, which make them once."""
 
-    def __init__(self, engines: Fleet, media: MediaClient, voices: Voices) -> None:
+    def __init__(self, engines: Fleet, media: Switchboard, voices: Voices) -> None:
         self._engines, self._media, self.voices = engines, media, voices
         self._telling: set[asyncio.Task[None]] = set()
         media.found = self._tell_all
@@ -127,7 +128,7 @@ class Cloning:
         self._engines.forget_voice(voice.recording.reference.digest)
 
     def _tell_all(self) -> None:
-        """The media process has been started anew, and knows nothing."""
+        """A media process has been started anew, and knows nothing."""
         for voice in self.voices.all:
             task = asyncio.get_running_loop().create_task(self._tell(voice))
             self._telling.add(task)

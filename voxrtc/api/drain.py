@@ -57,7 +57,7 @@ class Draining:
         self.drain.check()
         self.host.begin(call, address, ticket)
 
-    def over(self, call: str | None) -> None:
+    def over(self, call: str) -> None:
         self.host.over(call)
 
     def listen(self, address: str) -> Callable[[], None]:

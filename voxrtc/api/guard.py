@@ -22,6 +22,7 @@ OPEN = (
     "/login",
     "/voxrtc/",
 )  # without a key: probes, the way in, and the page's files, which are public
+HASHED = "/assets/"  # Gradio's files, whose names have their contents' hashes: another file has another name
 SAFE = ("GET", "HEAD", "OPTIONS")  # methods that change nothing (RFC 9110, section 9.2.1)
 
 # Gradio runs templates as code and styles inline, hence two `unsafe-`. What is left: nothing is loaded from, sent to, or
@@ -48,7 +49,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
-        connection, reply = HTTPConnection(scope), self._dressed(send)
+        connection, reply = HTTPConnection(scope), self._dressed(scope, send)
         try:
             self._check(connection)
         except ApiError as error:
@@ -68,12 +69,14 @@ class Guard:
         if scope["type"] == "http" and _has_effects(scope) and (origin := foreign(connection)):
             raise ApiError(403, "cross_origin", cross_origin(origin))
 
-    def _dressed(self, send: Send) -> Send:
+    def _dressed(self, scope: Scope, send: Send) -> Send:
         async def dressed(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
+                if message.get("status") == 200 and scope["path"].startswith(HASHED):
+                    headers.setdefault("Cache-Control", "private, max-age=31536000, immutable")
             await send(message)
 
         return dressed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Literal, TypedDict
 
 from fastapi import APIRouter
@@ -11,11 +10,10 @@ from fastapi.responses import JSONResponse
 from voxrtc.api import contract
 from voxrtc.api.drain import MESSAGE, Drain
 from voxrtc.api.errors import RETRY_AFTER
-from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.chat.media_client import CallRefused
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
-
-MEDIA_WITHIN = 2.0  # seconds that the media process may take to answer
 
 
 class Alive(TypedDict):
@@ -33,8 +31,8 @@ class NotReady(TypedDict):
     message: str
 
 
-def router(engines: Fleet, media: MediaClient, drain: Drain) -> APIRouter:
-    """The routes over the engines and the media process, until the server drains."""
+def router(engines: Fleet, media: Switchboard, drain: Drain) -> APIRouter:
+    """The routes over the engines and the media processes, until the server drains."""
     routes = APIRouter(tags=["health"])
 
     @routes.get("/healthz", responses=contract.answers(Alive))
@@ -62,12 +60,10 @@ async def _models(engines: Fleet) -> tuple[list[str], str]:
     return models, "" if engines.default in models else f"The default model, “{engines.default}”, is not ready."
 
 
-async def _media(media: MediaClient) -> str:
+async def _media(media: Switchboard) -> str:
     """Why there can be no call; empty when there can."""
     try:
-        await asyncio.wait_for(media.stats(), MEDIA_WITHIN)
+        await media.stats()
     except CallRefused as refusal:
         return refusal.message
-    except TimeoutError:
-        return "The media process does not answer."
     return ""

@@ -6,7 +6,7 @@ import asyncio
 import csv
 import io
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypedDict
 
@@ -15,13 +15,14 @@ from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 
 from voxrtc.api import contract
+from voxrtc.chat.sums import added
 from voxrtc.messages.engine import Stats
 from voxrtc.messages.media import MediaStats
 
 MINUTE = 60.0  # seconds
 KEPT = 12 * 60  # minutes
 
-Counted = tuple[dict[str, Stats], MediaStats | None]
+Counted = tuple[dict[str, Stats], dict[str, MediaStats]]
 
 
 class Minute(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +51,7 @@ class History:
     def __init__(self, ask: Callable[[], Awaitable[Counted]], clock: Callable[[], float] = time.time) -> None:
         self._ask, self._clock = ask, clock
         self._minutes: deque[list[Minute]] = deque(maxlen=KEPT)
-        self._dry: dict[str, int] = {}  # underruns so far, by model
+        self._dry: Counter[tuple[str, str]] = Counter()  # underruns so far, by model and media process
 
     async def keep(self) -> None:
         """Until cancelled."""
@@ -58,8 +59,8 @@ class History:
             await asyncio.sleep(MINUTE)
             self.note(*await self._ask())
 
-    def note(self, engines: dict[str, Stats], media: MediaStats | None) -> None:
-        """A minute is over."""
+    def note(self, engines: dict[str, Stats], media: dict[str, MediaStats]) -> None:
+        """A minute is over, of engines by model and media processes by name."""
         self._minutes.append([self._minute(model, engine, media) for model, engine in engines.items()])
 
     @property
@@ -67,10 +68,9 @@ class History:
         """The oldest first."""
         return [minute for minutes in self._minutes for minute in minutes]
 
-    def _minute(self, model: str, engine: Stats, media: MediaStats | None) -> Minute:
-        spoke = media.models.get(model) if media else None
-        before, dry = self._dry.get(model, 0), spoke.underruns if spoke else 0
-        self._dry[model] = dry
+    def _minute(self, model: str, engine: Stats, media: dict[str, MediaStats]) -> Minute:
+        together = added(media.values()) if media else None
+        spoke = together.models.get(model) if together else None
         return Minute(
             at=round(self._clock(), 1),
             model=model,
@@ -80,9 +80,15 @@ class History:
             turn_p95_ms=spoke.turn.p95_ms if spoke else None,
             first_sounds=engine.ttfa.count,
             streams=len(engine.streams),
-            underruns=max(0, dry - before),  # another media process begins at nothing
-            listeners=media.peers if media else 0,
+            underruns=sum(self._underruns(model, name, stats) for name, stats in media.items()),
+            listeners=together.peers if together else 0,
         )
+
+    def _underruns(self, model: str, process: str, stats: MediaStats) -> int:
+        """Since a process was last asked."""
+        now = stats.models[model].underruns if model in stats.models else 0
+        before, self._dry[model, process] = self._dry[model, process], now
+        return max(0, now - before)  # another one begins at nothing
 
 
 def router(history: History) -> APIRouter:

@@ -1,4 +1,4 @@
-"""Whom this server takes calls from. Normally from anybody, up to `max_peers`, which the media process minds. On a public host
+"""Whom this server takes calls from. Normally from anybody, up to `max_peers`, which media processes mind. On a public host
 each address has its share, a call has its time, and who finds all places taken may stand in line."""
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from voxrtc.api.errors import ApiError
 from voxrtc.api.guests import Guests
 from voxrtc.api.waiting import WaitingRoom
 from voxrtc.chat import events
-from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.chat.media_client import CallRefused
+from voxrtc.chat.switchboard import Switchboard
 
 WARNING = 60.0  # seconds before a call's time is up, or half of a shorter one
 FAREWELL = 0.5  # seconds that a client has to read so, before the line is gone
@@ -26,8 +27,8 @@ class Host(Protocol):
     def begin(self, call: str, address: str, ticket: str = "") -> None:
         """A call from this address. Raises `ApiError` 429 or 503."""
 
-    def over(self, call: str | None) -> None:
-        """A call has ended, or did not come about; None: all, since the media process is gone."""
+    def over(self, call: str) -> None:
+        """A call has ended, or did not come about. May be told again."""
 
     def listen(self, address: str) -> Callable[[], None]:
         """An utterance over HTTP; what comes back ends it. Raises `ApiError` 429."""
@@ -38,7 +39,7 @@ class Anyone:
 
     def begin(self, call: str, address: str, ticket: str = "") -> None: ...
 
-    def over(self, call: str | None) -> None: ...
+    def over(self, call: str) -> None: ...
 
     def listen(self, address: str) -> Callable[[], None]:
         return lambda: None
@@ -63,7 +64,7 @@ class _Call:
 class PublicHost:
     """Use it on one event loop."""
 
-    def __init__(self, rules: Rules, media: MediaClient, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rules: Rules, media: Switchboard, clock: Callable[[], float] = time.monotonic) -> None:
         self._rules, self._media = rules, media
         self._guests = Guests(rules.calls, rules.starts, clock)
         self.room = WaitingRoom(rules.places, clock)
@@ -78,12 +79,11 @@ class PublicHost:
             raise
         self._calls[call] = _Call(address, asyncio.create_task(self._time(call)))
 
-    def over(self, call: str | None) -> None:
-        for each in list(self._calls) if call is None else [call]:
-            if ended := self._calls.pop(each, None):
-                ended.clock.cancel()
-                self._guests.leave(ended.address)
-                self.room.free(each)
+    def over(self, call: str) -> None:
+        if ended := self._calls.pop(call, None):
+            ended.clock.cancel()
+            self._guests.leave(ended.address)
+            self.room.free(call)
 
     def listen(self, address: str) -> Callable[[], None]:
         self._guests.enter(address)

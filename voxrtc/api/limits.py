@@ -13,7 +13,6 @@ from voxrtc.api.errors import ApiError
 
 MAX_BODY = 256 * 1024  # bytes; the longest text that is spoken, all of it escaped, is about half of this
 MAX_HEADERS = 16 * 1024  # bytes of names and values
-UNREAD_FOR = 60.0  # seconds that somebody may read nothing of a stream's sound; then it is over
 MAX_RECORDING = 8 * 1024 * 1024  # bytes of a body that may bring a recording: half a minute, in whatever format
 
 

@@ -17,7 +17,7 @@ from voxrtc.engine.fleet import Fleet, InUse, NotLoading, OneEngine
 from voxrtc.engine.keeper import Keeper
 from voxrtc.engine.room import NoRoom
 from voxrtc.fit import Fit
-from voxrtc.messages.engine import ModelInfo
+from voxrtc.messages.model import ModelInfo
 
 MOST_REPLICAS = 256
 

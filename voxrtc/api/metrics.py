@@ -1,7 +1,7 @@
-"""`GET /metrics`: what engines, media process and crowd count, in Prometheus' text format.
+"""`GET /metrics`: what engines, media processes and crowd count, in Prometheus' text format.
 
-Nothing here is counted as it happens: processes are asked when somebody scrapes. Labels are names of models and of states,
-never who or what is heard.
+Nothing here is counted as it happens: processes are asked when somebody scrapes. Labels are names of models, processes and
+states, never who or what is heard.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from voxrtc.api import contract, stats
 from voxrtc.api.sums import Sums, buckets, flat
-from voxrtc.chat.media_client import MediaClient
+from voxrtc.chat.sums import added
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages.engine import Progress, Stats, StreamStats
-from voxrtc.messages.media import MediaStats, Network, Spoke
+from voxrtc.messages.calls import Network, Spoke
+from voxrtc.messages.engine import Stats, StreamStats
+from voxrtc.messages.media import MediaStats
+from voxrtc.messages.model import Progress
 from voxrtc.stalls import Stood
 
 WITHIN = 3.0  # seconds for all processes to answer
@@ -55,7 +58,7 @@ class Sources:
     `stood` is of this process' event loop."""
 
     engines: Fleet
-    media: MediaClient
+    media: Switchboard
     crowd: Crowd
     states: Callable[[], Mapping[str, Progress]] = dict
     held: Callable[[], Mapping[str, float]] = dict
@@ -74,14 +77,15 @@ def router(sources: Sources) -> APIRouter:
         try:
             counted, media = await asyncio.wait_for(stats.count(sources.engines, sources.media), WITHIN)
         except TimeoutError:
-            counted, media = {}, None
+            counted, media = {}, {}
         for model, engine in counted.items():
             sums.note(f"engine {model}", _engine_counts(engine))
-        if media:
-            sums.note("media", {"calls": media.calls, "stalls": media.stood.times, "stalled": media.stood.seconds})
-            for model, spoke in media.models.items():
-                sums.note(f"calls {model}", _call_counts(spoke))
-        sums.note("web", {"stalls": (stood := sources.stood()).times, "stalled": stood.seconds})
+        for name, process in media.items():
+            sums.note("media", {"calls": process.calls}, name)
+            for model, spoke in process.models.items():
+                sums.note(f"calls {model}", _call_counts(spoke), name)
+            sums.note(f"loop {name}", {"stalls": process.stood.times, "stalled": process.stood.seconds})
+        sums.note("loop web", {"stalls": (stood := sources.stood()).times, "stalled": stood.seconds})
         registry = CollectorRegistry()
         registry.register(_Scrape([*_sums(sums), *_engines(counted), *_media(media), *_house(sources)]))
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
@@ -130,8 +134,8 @@ def _sums(sums: Sums) -> Iterator[Metric]:
     calls = CounterMetricFamily("voxrtc_calls", "Lines of calls that were set up.")
     stalls = CounterMetricFamily("voxrtc_loop_stalls", "Times that an event loop stood for 0.1 s or more.", labels=["process"])
     stalled = CounterMetricFamily("voxrtc_loop_stalled_seconds", "How long it did.", labels=["process"])
-    for who, counted in sums:
-        model = who.partition(" ")[2]
+    for what, counted in sums:
+        model = what.partition(" ")[2]
         for name in counters.keys() & counted.keys():
             counters[name].add_metric([model], counted[name])
         for name, histogram in times.items():
@@ -143,8 +147,8 @@ def _sums(sums: Sums) -> Iterator[Metric]:
         if "calls" in counted:
             calls.add_metric([], counted["calls"])
         if "stalls" in counted:
-            stalls.add_metric([who], counted["stalls"])
-            stalled.add_metric([who], counted["stalled"])
+            stalls.add_metric([model], counted["stalls"])
+            stalled.add_metric([model], counted["stalled"])
     yield from [*counters.values(), *times.values(), streams, calls, stalls, stalled]
 
 
@@ -179,14 +183,19 @@ def _slack(streams: list[StreamStats], share: float) -> float | None:
     return known[int(share * len(known))] if known else None
 
 
-def _media(media: MediaStats | None) -> Iterator[Metric]:
-    yield GaugeMetricFamily("voxrtc_media_up", "Whether the media process answers.", value=float(media is not None))
-    if media is None:
+def _media(each: Mapping[str, MediaStats]) -> Iterator[Metric]:
+    yield GaugeMetricFamily("voxrtc_media_up", "Media processes that answer.", value=len(each))
+    if not each:
         return
+    peers = GaugeMetricFamily("voxrtc_process_peers", "Of these, those of a media process.", labels=["process"])
+    for name, process in each.items():
+        peers.add_metric([name], process.peers)
+    media = added(each.values())
     yield GaugeMetricFamily("voxrtc_peers", "Browsers and WebSockets that are connected.", value=media.peers)
+    yield peers
     yield GaugeMetricFamily("voxrtc_responses_playing", "Responses that are being played.", value=len(media.playing))
     yield GaugeMetricFamily("voxrtc_sessions_kept", "Whose line broke, and whose client may come back.", value=media.kept)
-    yield GaugeMetricFamily("voxrtc_media_tasks", "Tasks of the media process' event loop.", value=media.tasks)
+    yield GaugeMetricFamily("voxrtc_media_tasks", "Tasks of the media processes' event loops.", value=media.tasks)
     yield _mean(
         "network_round_trip_seconds", "Of the browsers that tell, on average.", media.networks, lambda n: _seconds(n.rtt_ms)
     )

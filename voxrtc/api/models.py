@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from voxrtc.api import contract
 from voxrtc.api.errors import ApiError
 from voxrtc.engine.fleet import Fleet
-from voxrtc.messages.engine import ModelInfo
+from voxrtc.messages.model import ModelInfo
 
 
 class Model(TypedDict):

@@ -1,4 +1,4 @@
-"""`/v1/realtime/calls`: OpenAI's WebRTC signalling. An SDP offer goes to the media process, its answer comes back."""
+"""`/v1/realtime/calls`: OpenAI's WebRTC signalling. An SDP offer goes to a media process, its answer comes back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.limits import LimitedRoute, too_large
-from voxrtc.chat.media_client import MediaClient
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.messages.media import Offer, Resume
 
 MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
@@ -32,8 +32,8 @@ class Call(msgspec.Struct):
     resume: Resume | None = None  # ours: of clients that can come back when their line breaks
 
 
-def router(media: MediaClient, hosting: Hosting) -> APIRouter:
-    """The routes over the media process."""
+def router(media: Switchboard, hosting: Hosting) -> APIRouter:
+    """The routes over the media processes."""
     host, relays = hosting.host, hosting.ours
     routes = APIRouter(prefix="/v1/realtime/calls", tags=["realtime"], route_class=LimitedRoute)
 
@@ -87,7 +87,7 @@ def _bodies() -> dict[str, Any]:
     return contract.takes(application_sdp=SDP, application_json=parts, multipart_form_data=parts)
 
 
-async def _hang_up(media: MediaClient, call: str) -> None:
+async def _hang_up(media: Switchboard, call: str) -> None:
     if not await media.hang_up(call):
         raise ApiError(404, "call_not_found", f"There is no call `{call}`; it may have ended.", "call_id")
 

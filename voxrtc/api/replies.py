@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 from fastapi import APIRouter
 
 from voxrtc.api import contract
-from voxrtc.messages.engine import Progress
+from voxrtc.messages.model import Progress
 from voxrtc.settings import Settings
 
 ENDPOINT = "any OpenAI-compatible endpoint with --chat-url."

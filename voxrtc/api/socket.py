@@ -1,4 +1,4 @@
-"""`/v1/realtime`: a Realtime session over a WebSocket. Its events go to the media process, which has the session, and back."""
+"""`/v1/realtime`: a Realtime session over a WebSocket. Its events go to the media process that has the session, and back."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from voxrtc.api.errors import ApiError
 from voxrtc.api.host import Host
 from voxrtc.api.pump import BAD_REQUEST, LATER, Pump, is_foreign, refuse, refuse_as
 from voxrtc.chat import events
-from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.chat.media_client import CallRefused
 from voxrtc.chat.socket import MAX_EVENT
+from voxrtc.chat.switchboard import Switchboard
 
 PROTOCOL = (
     "realtime"  # the subprotocol of clients that cannot send headers; their others carry a key, which nobody asks for here
@@ -21,8 +22,8 @@ PROTOCOL = (
 UNREAD = 1 << 22  # characters that may wait for a client that does not read: four times the sound that is sent ahead
 
 
-def router(media: MediaClient, host: Host) -> APIRouter:
-    """The route over the media process."""
+def router(media: Switchboard, host: Host) -> APIRouter:
+    """The route over the media processes."""
     routes = APIRouter(tags=["realtime"])
 
     @routes.websocket("/v1/realtime")
@@ -50,7 +51,7 @@ def router(media: MediaClient, host: Host) -> APIRouter:
 class _Talk:
     """One client, from its first event to its last."""
 
-    def __init__(self, socket: WebSocket, media: MediaClient) -> None:
+    def __init__(self, socket: WebSocket, media: Switchboard) -> None:
         self._socket, self._media = socket, media
         self.call = f"ws_{uuid.uuid4().hex}"
         self._pump = Pump(socket, UNREAD, "This client does not read its events.")

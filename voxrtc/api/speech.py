@@ -24,7 +24,6 @@ from voxrtc.api import contract, errors
 from voxrtc.api.asked import InputAudio, conversation, heard, read_input
 from voxrtc.api.encoders import ENCODERS, Encoder
 from voxrtc.api.forms import RecordingRoute
-from voxrtc.api.limits import UNREAD_FOR
 from voxrtc.api.recording import read_recording
 from voxrtc.api.way import Way
 from voxrtc.chat.choice import is_recorded
@@ -158,7 +157,9 @@ async def sound(engines: Fleet, request: Generate, kind: type[Encoder], way: Way
                 engines.report(Playout(stream=request.stream, played=played, at=now, running=True, taken=taken))
             if encoder is None:
                 raise StreamFailed("engine_error", "The engine made no sound of this text.")
-            yield await _work(encoder, encoder.finish)
+            if part := await _work(encoder, encoder.finish):
+                way.sounds()
+            yield part
 
 
 async def silently(parts: AsyncGenerator[Queued | Wrote | bytes]) -> AsyncGenerator[bytes]:
@@ -215,8 +216,7 @@ class Speech(StreamingResponse):
 
     Before the first part a failure is a proper status. After it the answer is left unfinished, so that the server
     closes the connection in the middle of the body and no client takes a fragment for the whole. A client that leaves
-    ends the stream, also while it still waits for its first part; so does one that reads nothing for `UNREAD_FOR`, since
-    a stream that rests keeps its place in the engine.
+    ends the stream, also while it still waits for its first part; and so does one that reads nothing (`voxrtc.listening`).
     """
 
     def __init__(self, stream: str, parts: AsyncGenerator[bytes], media_type: str) -> None:
@@ -243,13 +243,11 @@ class Speech(StreamingResponse):
             return
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
-            await _patiently(send, part)
+            await send({"type": "http.response.body", "body": part, "more_body": True})
             async for part in self._parts:
-                await _patiently(send, part)
+                await send({"type": "http.response.body", "body": part, "more_body": True})
         except StreamFailed as failure:
             log.warning("cut short by %s: %s", failure.code, failure)
-        except TimeoutError:
-            log.warning("cut short: its listener has read nothing for %.0f s", UNREAD_FOR)
         else:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -258,9 +256,3 @@ async def _cancel_when_left(receive: Receive, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
-
-
-async def _patiently(send: Send, part: bytes) -> None:
-    """Raises `TimeoutError`."""
-    async with asyncio.timeout(UNREAD_FOR):
-        await send({"type": "http.response.body", "body": part, "more_body": True})

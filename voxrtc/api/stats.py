@@ -1,4 +1,4 @@
-"""What engines, by model, and media process count: `GET /v1/voxrtc/stats`, and for who looks on live."""
+"""What engines, by model, and media processes count: `GET /v1/voxrtc/stats`, and for who looks on live."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import msgspec
 from fastapi import APIRouter
 
 from voxrtc.api import contract
-from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.chat.media_client import CallRefused
+from voxrtc.chat.sums import added
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.engine.client import EngineLost
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Stats
@@ -21,33 +23,33 @@ HISTOGRAMS = {"Stats": ("first_sounds", "step_times"), "Spoke": ("first_sounds",
 
 
 class Counted(TypedDict):
-    """Of engines by model, and of the media process."""
+    """Of engines by model, and of media processes together."""
 
     engines: dict[str, Stats]
     media: MediaStats
 
 
-def router(engines: Fleet, media: MediaClient) -> APIRouter:
-    """The route over engines and media process."""
+def router(engines: Fleet, media: Switchboard) -> APIRouter:
+    """The route over engines and media processes."""
     routes = APIRouter()
 
     told = contract.answers(Counted, without=HISTOGRAMS) | contract.fails(_503="No engine, or no media process.")
 
     @routes.get("/v1/voxrtc/stats", responses=told)
     async def stats() -> dict[str, Any]:
-        return {"engines": _shown(await engines.stats()), "media": _heard(await media.stats())}
+        return {"engines": _shown(await engines.stats()), "media": _heard(added((await media.stats()).values()))}
 
     return routes
 
 
-async def live_stats(engines: Fleet, media: MediaClient) -> dict[str, Any]:
-    """The same and when, with no engines while none is ready, and no media process (None) while it is not there."""
+async def live_stats(engines: Fleet, media: Switchboard) -> dict[str, Any]:
+    """The same and when, with no engines while none is ready, and no media process (None) while none is there."""
     counted, heard = await count(engines, media)
-    return {"at": time.time(), "engines": _shown(counted), "media": heard and _heard(heard)}
+    return {"at": time.time(), "engines": _shown(counted), "media": _heard(added(heard.values())) if heard else None}
 
 
-async def count(engines: Fleet, media: MediaClient) -> tuple[dict[str, Stats], MediaStats | None]:
-    """What engines count that are ready, and the media process if it is there."""
+async def count(engines: Fleet, media: Switchboard) -> tuple[dict[str, Stats], dict[str, MediaStats]]:
+    """What engines count that are ready, by model, and media processes that are there, by name."""
     try:
         counted = await engines.stats()
     except EngineLost:
@@ -55,7 +57,7 @@ async def count(engines: Fleet, media: MediaClient) -> tuple[dict[str, Stats], M
     try:
         return counted, await media.stats()
     except CallRefused:
-        return counted, None
+        return counted, {}
 
 
 # For all eyes: nobody is to be known by the name of a stream. Who began one knows its name, and so its mark.

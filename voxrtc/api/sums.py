@@ -9,25 +9,28 @@ from voxrtc.recent import Histogram
 
 
 class Sums:
-    """What processes have counted, each by a name of its own. One that is restarted counts from 0, which here goes on top; what
+    """What processes have counted, by what it is about. A process that is restarted counts from 0, which here goes on top; what
     it counted after it was last asked is lost with it."""
 
     def __init__(self) -> None:
-        self._before: dict[str, Counter[str]] = {}  # by those that are gone
-        self._latest: dict[str, dict[str, float]] = {}
+        self._before: dict[tuple[str, str], Counter[str]] = {}  # by those that are gone
+        self._latest: dict[tuple[str, str], dict[str, float]] = {}
 
-    def note(self, who: str, counted: Mapping[str, float]) -> None:
-        """As of now. Where anything is less than before, it is another process that counts."""
-        latest = self._latest.get(who, {})
+    def note(self, what: str, counted: Mapping[str, float], process: str = "") -> None:
+        """As of now. Where anything is less than before, it is another process that counts. Where several count the same, each
+        has a name."""
+        latest = self._latest.get((what, process), {})
         if any(counted.get(name, 0) < value for name, value in latest.items()):
-            self._before.setdefault(who, Counter()).update(latest)
-        self._latest[who] = dict(counted)
+            self._before.setdefault((what, process), Counter()).update(latest)
+        self._latest[what, process] = dict(counted)
 
     def __iter__(self) -> Iterator[tuple[str, Mapping[str, float]]]:
-        """All who ever counted, and what it comes to."""
-        for who, latest in self._latest.items():
-            before: Mapping[str, float] = self._before.get(who, {})
-            yield who, {name: before.get(name, 0) + latest.get(name, 0) for name in {**before, **latest}}
+        """All that was ever counted, and what it comes to."""
+        sums: dict[str, Counter[str]] = {}
+        for key, latest in self._latest.items():
+            for counted in (self._before.get(key, {}), latest):
+                sums.setdefault(key[0], Counter()).update(counted)
+        yield from sums.items()
 
 
 def flat(name: str, times: Histogram) -> dict[str, float]:

@@ -12,7 +12,7 @@ from voxrtc.api import contract
 from voxrtc.api.errors import ApiError
 from voxrtc.api.forms import RecordingRoute, file_in, read_form, words_in
 from voxrtc.api.recording import Unfit, read_speech, unfit
-from voxrtc.chat.media_client import MediaClient
+from voxrtc.chat.switchboard import Switchboard
 
 PATH = "/v1/audio/transcriptions"
 FORMATS = ("json", "text")
@@ -32,8 +32,8 @@ FORM = contract.form(
 )
 
 
-def router(media: MediaClient) -> APIRouter:
-    """The route over the media process, whose speech to text it is. `model` and `language` have no effect."""
+def router(media: Switchboard) -> APIRouter:
+    """The route over the media processes, whose speech to text it is. `model` and `language` have no effect."""
     routes = APIRouter(tags=["speech"], route_class=RecordingRoute)
 
     @routes.post(PATH, responses=WRITTEN, openapi_extra=contract.takes(multipart_form_data=FORM))

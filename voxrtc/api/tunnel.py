@@ -20,7 +20,8 @@ from voxrtc.api.errors import ApiError
 from voxrtc.api.host import Host
 from voxrtc.api.pump import BAD_REQUEST, LATER, Pump, is_foreign, refuse, refuse_as
 from voxrtc.chat import events
-from voxrtc.chat.media_client import CallRefused, MediaClient
+from voxrtc.chat.media_client import CallRefused
+from voxrtc.chat.switchboard import Switchboard
 from voxrtc.messages.media import Dig, Resume
 
 HUNG_UP, ELSEWHERE = 1000, 4001  # close codes
@@ -39,8 +40,8 @@ class Hello(msgspec.Struct):
     ticket: str = ""  # of who stood in line
 
 
-def router(media: MediaClient, host: Host) -> APIRouter:
-    """The route over the media process."""
+def router(media: Switchboard, host: Host) -> APIRouter:
+    """The route over the media processes."""
     routes = APIRouter(tags=["realtime"])
 
     @routes.websocket("/v1/voxrtc/tunnel")
@@ -69,7 +70,7 @@ def router(media: MediaClient, host: Host) -> APIRouter:
 class _Talk:
     """One browser, from its first event to its last."""
 
-    def __init__(self, socket: WebSocket, media: MediaClient) -> None:
+    def __init__(self, socket: WebSocket, media: Switchboard) -> None:
         self._socket, self._media = socket, media
         self.call = f"tunnel_{uuid.uuid4().hex}"
         self._pump = Pump(socket, UNREAD, "This browser does not read its events.")

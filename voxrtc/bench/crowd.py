@@ -24,7 +24,8 @@ from voxrtc.crowd.hearing import Hearing, hear
 from voxrtc.crowd.tally import Figures
 from voxrtc.crowd.texts import text_of
 from voxrtc.engine.client import EngineClient
-from voxrtc.messages.engine import Chunk, Generate, ModelInfo, Playout, PolicyName, Queued
+from voxrtc.messages.engine import Chunk, Generate, Playout, PolicyName, Queued
+from voxrtc.messages.model import ModelInfo
 from voxrtc.recent import quantile
 from voxrtc.settings import Settings
 

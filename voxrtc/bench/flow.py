@@ -17,7 +17,8 @@ from typing import Any
 from voxrtc.chat.clauses import Clauses
 from voxrtc.engine.loop import Engine
 from voxrtc.engine.worker import Worker
-from voxrtc.messages.engine import Chunk, Ended, EngineReply, Extend, Failed, Generate, ModelInfo
+from voxrtc.messages.engine import Chunk, Ended, EngineReply, Extend, Failed, Generate
+from voxrtc.messages.model import ModelInfo
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import SpeechLM

@@ -18,7 +18,7 @@ from voxrtc.cards import read_card
 from voxrtc.engine.process import load
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
-from voxrtc.messages.engine import ModelInfo
+from voxrtc.messages.model import ModelInfo
 from voxrtc.settings import Settings
 from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
 from voxrtc.speechlm.registry import Placement

@@ -121,6 +121,7 @@ def mimi(device: torch.device = HOST) -> MimiTokens:
     """CSM's Mimi with random weights."""
     codec = MimiTokens(csm_config(CSM_1B).codec).to(device).requires_grad_(False)
     codec.quantizer.entries.normal_(std=0.1)
+    codec.decoder.upsample.taps.normal_()  # it begins as zeros, and the sound would hang on nothing
     codec.pack()
     return codec
 

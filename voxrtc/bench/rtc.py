@@ -43,7 +43,7 @@ from voxrtc.settings import Settings
 
 SPAWN = multiprocessing.get_context("spawn")
 ASKING = 0.005  # seconds between two who ask for sound, as people do not all at once
-SETTLE = 1.0  # seconds between the last of them and the measurement
+SETTLE = 2.0  # seconds between the last of them and the measurement
 
 
 @dataclass(frozen=True)

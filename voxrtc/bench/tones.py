@@ -13,7 +13,8 @@ import numpy as np
 import zmq
 
 from voxrtc.messages import decode, encode
-from voxrtc.messages.engine import Cancel, Chunk, EngineReply, EngineRequest, Generate, ModelInfo, Progress, Timing, Watch
+from voxrtc.messages.engine import Cancel, Chunk, EngineReply, EngineRequest, Generate, Timing
+from voxrtc.messages.model import ModelInfo, Progress, Watch
 
 RATE = 24_000  # Hz
 CHUNK, AHEAD = 0.1, 5  # seconds of a message, and how many go out before their time

@@ -7,7 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from voxrtc.chat.events import EventError
-from voxrtc.messages.engine import ModelInfo
+from voxrtc.messages.model import ModelInfo
 
 THEIRS = "gpt-"  # what names of OpenAI's models begin with
 _RECORDED = re.compile(r"voice_[0-9a-f]{32}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from voxrtc.chat.session_settings import ReplySettings, SessionSettings
-from voxrtc.messages.media import Network
+from voxrtc.messages.calls import Network
 
 MAX_EVENT = 1 << 16  # bytes; what our SDP answer declares as the largest message (RFC 8841)
 

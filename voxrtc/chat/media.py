@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from voxrtc.lifeline import die_with_parent
 from voxrtc.llm.client import CompletionClient
 from voxrtc.messages.media import MediaReply, MediaRequest
 from voxrtc.rtc import ice
+from voxrtc.rtc.garbage import settle
 from voxrtc.rtc.peer import warm_up
 from voxrtc.settings import Settings
 from voxrtc.stalls import Stalls
@@ -58,7 +58,12 @@ async def serve(server: Handler, address: str) -> None:
 
 
 async def run(
-    engine_addresses: dict[str, str], hearing_address: str, chat_address: str, address: str, settings: Settings
+    engine_addresses: dict[str, str],
+    hearing_address: str,
+    chat_address: str,
+    address: str,
+    settings: Settings,
+    name: str = "media",
 ) -> None:
     """The process's life: warm up, serve, and hang up at SIGTERM or SIGINT. Engines by model, the default one first."""
     ice.prepare(settings.ice_loopback)
@@ -70,10 +75,9 @@ async def run(
     elif chat_address:
         chat = EmbeddedReplier(CompletionClient(chat_address))
     stalls = Stalls()
-    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings, lambda: stalls.stood)
+    server = MediaServer(engines, hearing, lambda: chat if chat and chat.there else None, settings, lambda: stalls.stood, name)
     await warm_up(ice.configuration(""))
-    gc.collect()
-    gc.freeze()  # to look through all that was imported would take 40 ms now and then, in which no packet goes out
+    settle()
     watching = asyncio.ensure_future(stalls.watch())
     serving = asyncio.ensure_future(serve(server, address))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -96,13 +100,14 @@ def main() -> None:
     parser.add_argument("--hearing", required=True, help="ZeroMQ address of speech to text")
     parser.add_argument("--chat", default="", help="ZeroMQ address of the chat model, where one comes along")
     parser.add_argument("--listen", required=True, help="ZeroMQ address to serve on")
+    parser.add_argument("--name", default="media", help="by which logs know it, and clients that come back")
     arguments = parser.parse_args()
     settings = Settings()
-    logs.configure("media", settings, quiet=("aioice", "aiortc"))  # each a dozen lines a connection
+    logs.configure(arguments.name, settings, quiet=("aioice", "aiortc"))  # each a dozen lines a connection
     traces.configure()
     die_with_parent()
     engines = dict(engine.split("=", 1) for engine in arguments.engine)
-    asyncio.run(run(engines, arguments.hearing, arguments.chat, arguments.listen, settings))
+    asyncio.run(run(engines, arguments.hearing, arguments.chat, arguments.listen, settings, arguments.name))
     traces.close()
 
 

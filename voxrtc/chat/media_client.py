@@ -1,4 +1,4 @@
-"""What the web process holds of the media process."""
+"""What the web process holds of a media process."""
 
 from __future__ import annotations
 
@@ -67,11 +67,17 @@ class MediaClient:
         self.over = over
         self.found: Callable[[], None] = lambda: None
         self._connected = asyncio.Event()
+        self._silent = False
         # By question; two may hang the same call up at once, and the first answer is for both.
         self._open: defaultdict[str, list[asyncio.Future[MediaReply]]] = defaultdict(list)
         self._listeners: dict[str, Callable[[Any], None]] = {}  # of open WebSockets
         self._numbers = itertools.count()
         self._connection = Connection(address, MediaReply, self._take, self._changed)
+
+    @property
+    def there(self) -> bool:
+        """It takes requests, and has answered since it last let one wait in vain."""
+        return self._connected.is_set() and not self._silent
 
     async def answer(self, offer: Offer) -> Answer:
         """Set a call up. Raises `CallRefused`."""
@@ -102,7 +108,7 @@ class MediaClient:
         reply = await self._ask(ClientEvent(call=call, text=text), within=SAY_WITHIN)
         assert isinstance(reply, Taken)
         if not reply.known:
-            raise _gone(STOPPED)
+            raise gone(STOPPED)
 
     async def tell(self, call: str, text: str) -> None:
         """Send a call's client a server event, if it is there still. Raises `CallRefused` when the media process is gone."""
@@ -166,17 +172,18 @@ class MediaClient:
     async def _ask(self, request: MediaRequest, within: float = ANSWER_WITHIN) -> MediaReply:
         """Its reply. Raises `CallRefused`, also when that is one."""
         if not self._connected.is_set():
-            raise _gone("The media process is starting. Please try again in a few seconds.")
+            raise gone("The media process is starting. Please try again in a few seconds.")
         key = f"{_QUESTIONS[type(request)]} {request.call}"  # a call may be hung up while it is being answered
         future = asyncio.get_running_loop().create_future()
         self._open[key].append(future)
         try:
             if not self._connection.send(request):
                 self._connected.clear()  # before the monitor says so
-                raise _gone(STOPPED)
+                raise gone(STOPPED)
             reply = await asyncio.wait_for(future, within)
         except TimeoutError:
-            raise _gone(f"The media process did not answer within {within:.0f} s. Please try again.") from None
+            self._silent = True
+            raise gone(f"The media process did not answer within {within:.0f} s. Please try again.") from None
         finally:
             self._open[key].remove(future)
             if not self._open[key]:
@@ -186,6 +193,7 @@ class MediaClient:
         return reply
 
     def _take(self, reply: MediaReply) -> None:
+        self._silent = False
         if isinstance(reply, Over):
             return self.over(reply.call)
         if isinstance(reply, ServerEvent | ServerPacket | Closed):
@@ -198,6 +206,7 @@ class MediaClient:
 
     def _changed(self, connected: bool) -> None:
         if connected:
+            self._silent = False
             self._connected.set()
             self.found()
         else:
@@ -207,7 +216,7 @@ class MediaClient:
     def _lose(self) -> None:
         for future in itertools.chain.from_iterable(self._open.values()):
             if not future.done():
-                future.set_exception(_gone(STOPPED))
+                future.set_exception(gone(STOPPED))
         listeners, self._listeners = self._listeners, {}
         for listener in listeners.values():
             listener(None)
@@ -237,5 +246,6 @@ _QUESTIONS = {
 }
 
 
-def _gone(message: str) -> CallRefused:
+def gone(message: str) -> CallRefused:
+    """The process that is asked is not there, or does not answer."""
     return CallRefused(503, "media_lost", message)

@@ -17,17 +17,20 @@ from voxrtc.chat.drain import drain
 from voxrtc.chat.echo import EchoGuard, guarded
 from voxrtc.chat.events import EventError
 from voxrtc.chat.manner import Manner
+from voxrtc.chat.places import make_room
 from voxrtc.chat.reply import Replier
 from voxrtc.chat.session import Session
 from voxrtc.chat.session_settings import SessionSettings
 from voxrtc.chat.socket import Socket
 from voxrtc.chat.talk import Seat, Talk
 from voxrtc.chat.tally import Tally
+from voxrtc.chat.tokens import new_token
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.chat.voice import VoiceDetector
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.engine import Reference
 from voxrtc.messages.media import (
+    FULL,
     Answer,
     ClientEvent,
     ClientPacket,
@@ -67,7 +70,6 @@ from voxrtc.rtc.tunnel import BadPacket, Tunnel
 from voxrtc.settings import Settings
 from voxrtc.stalls import Stood
 
-BACKGROUND = 0.25  # of all places, those for calls that nobody listens to
 KINDS = {"Offer": "over WebRTC", "Dig": "through a tunnel", "Open": "over a WebSocket"}
 MODEL_WITHIN = 2.0  # seconds for a first model to be ready: when all processes start at once, it may come after a call
 
@@ -84,14 +86,17 @@ class MediaServer:
         replier: Callable[[], Replier | None],
         settings: Settings,
         stood: Callable[[], Stood] = Stood,
+        name: str = "media",
     ) -> None:
+        """`name` is the process', by which it is found again; `stood` tells of its event loop."""
+        self._name = name
         self._engines, self._transcriber, self._replier, self._stood = engines, transcriber, replier, stood
         self._instructions = settings.instructions
         self._limit = settings.max_peers
         self._stun = settings.stun
         self._talks: dict[str, Talk | Socket] = {}  # by call; a talk may have had several
         self._tunnels: dict[str, Tunnel] = {}  # by call
-        self._tell: dict[str, Callable[[MediaReply], None]] = {}  # who began it, by its first call
+        self._tell: dict[str, Callable[[MediaReply], None]] = {}  # who asked for it, by call
         self._recordings: dict[str, Reference] = {}  # by the voice's id
         self._tally = Tally()
         self._calls = 0
@@ -198,16 +203,15 @@ class MediaServer:
             async with asyncio.timeout(MODEL_WITHIN):
                 await self._engines.until_known()
             choice = choose(self._engines.known, wanted.model, wanted.voice, recorded=self._recordings)
-            if not self._place(wanted.voxrtc.background):  # asked last, so that nothing is awaited before the place is taken
-                message = f"All {self._limit} places are taken. Please try again in a minute."
-                return refused(503, "too_many_calls", message)
+            # Asked last, so that nothing is awaited before the place is taken
+            if not make_room(lambda: self._all, self._limit, wanted.voxrtc.background):
+                return refused(503, FULL, "All places are taken. Please try again in a minute.")
             if request.call in self._talks:
                 return refused(409, "call_exists", "This call is set up already.")
             kind, level = type(request).__name__, logging.DEBUG if wanted.voxrtc.background else logging.INFO
             log.log(level, "a call begins, %s, with %s", KINDS[kind], choice.model)
             if isinstance(request, Open):
                 return self._open(request.call, wanted, choice, tell)
-            self._tell[request.call] = tell
             return await self._connect(request, self._talk(request, wanted, choice), tell)
         except (EventError, BadOffer) as error:
             return refused(400, error.code, str(error))
@@ -215,26 +219,7 @@ class MediaServer:
             return refused(503, "engine_lost", self._engines.why_none())
         except Exception:  # whoever calls is waiting for an answer
             log.exception("a call could not be set up")
-            if request.call not in self._talks:
-                self._tell.pop(request.call, None)
             return refused(500, "internal_error", "This call failed inside the server; its log says why.")
-
-    def _place(self, background: bool) -> bool:
-        """Whether there is one for somebody new; who may come back has to make room."""
-        while self._full(background):
-            kept = next((talk for talk in self._all if isinstance(talk, Talk) and talk.kept), None)
-            if kept is None:
-                return False
-            kept.end()
-        return True
-
-    def _full(self, background: bool) -> bool:
-        """Calls that nobody listens to take no place from people, and are few."""
-        there = len(self._all)
-        idle = sum(talk.session.background for talk in self._all)
-        if background:
-            return there >= self._limit or idle >= BACKGROUND * self._limit
-        return there - idle >= self._limit
 
     def _kept(self, token: str) -> Talk | None:
         talks = (talk for talk in self._all if isinstance(talk, Talk))
@@ -243,7 +228,7 @@ class MediaServer:
     def _talk(self, request: Offer | Dig, wanted: SessionSettings, choice: Choice) -> Talk:
         guard = EchoGuard()
         session = self._session(wanted, choice, guarded(VoiceDetector(), guard))
-        talk = Talk(session, request.resume is not None, self._over)
+        talk = Talk(session, new_token(self._name) if request.resume else "", self._over)
         talk.track.monitor = guard.played
         return talk
 
@@ -253,19 +238,19 @@ class MediaServer:
         if isinstance(request, Dig):
             seat.carrier = tunnel = Tunnel(seat, partial(_told, call, tell))
             tunnel.on_close = partial(self._filled, call, tell)
-            self._note(call, talk)
+            self._note(call, talk, tell)
             self._tunnels[call] = tunnel
             tunnel.open()
             return Opened(call=call)
         seat.carrier = peer = Peer(ice.configuration(self._stun, request.relays), seat)
-        self._note(call, talk)
+        self._note(call, talk, tell)
         if talk.fresh:
             talk.begin(seat)
         return Answer(call=call, sdp=await peer.answer(request.sdp), token=talk.token)
 
-    def _note(self, call: str, talk: Talk) -> None:
+    def _note(self, call: str, talk: Talk | Socket, tell: Callable[[MediaReply], None]) -> None:
         """It has a line now, which will end; one that could not be made would take a place for ever."""
-        self._talks[call] = talk
+        self._talks[call], self._tell[call] = talk, tell
         self._calls += 1
 
     def _filled(self, call: str, tell: Callable[[MediaReply], None]) -> None:
@@ -273,10 +258,8 @@ class MediaServer:
         tell(Closed(call=call))
 
     def _open(self, call: str, wanted: SessionSettings, choice: Choice, tell: Callable[[MediaReply], None]) -> Opened:
-        self._tell[call] = tell
-        session = self._session(wanted, choice, VoiceDetector())
-        self._talks[call] = socket = Socket(session, partial(_told, call, tell), self._over)
-        self._calls += 1
+        socket = Socket(self._session(wanted, choice, VoiceDetector()), partial(_told, call, tell), self._over)
+        self._note(call, socket, tell)
         socket.open()
         return Opened(call=call)
 

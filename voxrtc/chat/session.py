@@ -34,8 +34,8 @@ from voxrtc.chat.stages import Marks, Turn
 from voxrtc.chat.tally import Tally
 from voxrtc.chat.turns import TurnSettings
 from voxrtc.engine.fleet import Fleet
+from voxrtc.messages.calls import Network
 from voxrtc.messages.engine import Generate, Reference
-from voxrtc.messages.media import Network
 from voxrtc.rtc.playout import Clock
 from voxrtc.rtc.sound import Samples
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable
@@ -73,13 +72,13 @@ class Talk:
 
     paced = True  # the track plays the sound
 
-    def __init__(self, session: Session, resumable: bool, over: Callable[[Talk], None]) -> None:
-        self.session, self.track = session, PlayoutTrack(session)
-        self.token = secrets.token_urlsafe(18) if resumable else ""
+    def __init__(self, session: Session, token: str, over: Callable[[Talk], None]) -> None:
+        """Without a `token` nobody can come back."""
+        self.session, self.track, self.token = session, PlayoutTrack(session), token
         self.seat: Seat | None = None
         self._seats: deque[Seat] = deque(maxlen=REMEMBERED)
         self._over = over
-        self._told: deque[str] = deque(maxlen=TOLD if resumable else 0)
+        self._told: deque[str] = deque(maxlen=TOLD if token else 0)
         self._count = 0  # of events told so far
         self._begun = self._ended = self._flooded = False
         self._allowance = Allowance(FASTEST, BURST, time.monotonic)
@@ -196,6 +195,7 @@ class Talk:
         self._ended = True
         if self._waiting:
             self._waiting.cancel()
+            self._waiting = None
         self.track.stop()
         self.session.closed()
         if self.seat:

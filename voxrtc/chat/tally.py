@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from voxrtc.messages.media import Spoke
+from voxrtc.messages.calls import Spoke
 from voxrtc.recent import WAITS, Durations, Recent
 
 

@@ -16,7 +16,8 @@ from voxrtc.crowd.company import Company
 from voxrtc.crowd.listener import Listener, Phase, Place, Sleep, Speaks
 from voxrtc.crowd.tally import Figures, Tally
 from voxrtc.messages.crowd import Peers, PeerState
-from voxrtc.messages.engine import ModelInfo, PolicyName
+from voxrtc.messages.engine import PolicyName
+from voxrtc.messages.model import ModelInfo
 
 EVERY = 0.08  # seconds between two who come at once: a crowd is no single blow
 LONELY = 600.0  # seconds after the last look at it, after which a crowd ends

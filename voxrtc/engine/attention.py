@@ -42,15 +42,24 @@ class Layout:
 class Backend(Protocol):
     """Attention for one worker."""
 
-    fixed: bool  # the numbers of two decode steps of as many streams lie at the same addresses: what CUDA graphs want
+    fixed: bool  # the numbers of two decode steps of one width and form lie at the same addresses: what CUDA graphs want
 
     def width(self, streams: int) -> int:
         """How many streams a decode step of so many is filled up to, with ones in `PagedCache.scratch`."""
         ...
 
+    def form(self, layout: Layout) -> int:
+        """What else but the width a decode step's work hangs on, beside numbers at fixed addresses."""
+        ...
+
     def plan(self, layout: Layout) -> Attention:
         """Make ready for a step. Its streams hold their pages. The attention is good until the next plan."""
         ...
+
+
+def sizes(slots: int) -> list[int]:
+    """Numbers of streams that decode steps are filled up to: 1, 2, 4, then eights, and all."""
+    return sorted({*(size for size in (1, 2, 4) if size < slots), *range(8, slots, 8), slots})
 
 
 def choose(cache: PagedCache, heads: int) -> Backend:

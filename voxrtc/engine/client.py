@@ -18,22 +18,15 @@ from voxrtc.messages.engine import (
     Failed,
     ForgetVoice,
     Generate,
-    GetModels,
     GetStats,
-    GetUse,
-    ModelInfo,
-    Models,
     Playout,
     PolicyName,
-    Progress,
     Queued,
     SetPolicy,
     SetReplicas,
     Stats,
-    Unload,
-    Unloaded,
-    Use,
 )
+from voxrtc.messages.model import GetModels, GetUse, ModelInfo, Models, Progress, Unload, Unloaded, Use
 
 Answer = Models | Stats | Unloaded | Use
 News = Queued | Chunk | Wrote  # of a stream that goes on

@@ -19,7 +19,7 @@ from voxrtc.engine.local_host import LocalHost
 from voxrtc.engine.replicas import Replicas
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import when_parent_ends
-from voxrtc.messages.engine import Progress
+from voxrtc.messages.model import Progress
 from voxrtc.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -67,6 +67,9 @@ class CpuAttention:
     def width(self, streams: int) -> int:
         return streams
 
+    def form(self, layout: Layout) -> int:
+        return 0
+
     def plan(self, layout: Layout) -> Attention:
         return _CpuStep(self._keys, self._values, self._table, layout)
 

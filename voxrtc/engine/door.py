@@ -13,7 +13,8 @@ from statistics import fmean
 from voxrtc.engine.sampling import check
 from voxrtc.engine.scheduler import turn
 from voxrtc.engine.stream import State, Stream
-from voxrtc.messages.engine import Failed, Generate, ModelInfo, Queued
+from voxrtc.messages.engine import Failed, Generate, Queued
+from voxrtc.messages.model import ModelInfo
 from voxrtc.speechlm.base import InvalidRequest, SpeechLM
 
 PATIENCE = 0.1  # seconds that a stream ready to speak may wait without a word

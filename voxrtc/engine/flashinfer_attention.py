@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from voxrtc.engine.attention import Layout
+from voxrtc.engine.attention import Layout, sizes
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.staging import Staging
 from voxrtc.speechlm.layers.attention import Attention
@@ -42,11 +42,6 @@ def installed() -> ModuleType | None:
         return None
     module: ModuleType = flashinfer
     return module
-
-
-def sizes(slots: int) -> list[int]:
-    """Numbers of streams that decode steps are filled up to: 1, 2, 4, then eights, and all."""
-    return sorted({*(size for size in (1, 2, 4) if size < slots), *range(8, slots, 8), slots})
 
 
 class FlashInferAttention:
@@ -85,6 +80,9 @@ class FlashInferAttention:
 
     def width(self, streams: int) -> int:
         return self._sizes[bisect_left(self._sizes, streams)]
+
+    def form(self, layout: Layout) -> int:
+        return 0
 
     def plan(self, layout: Layout) -> Attention:
         ends = layout.starts + layout.counts

@@ -10,7 +10,8 @@ from typing import Protocol, TypeVar
 
 from voxrtc.engine.client import EngineClient, EngineLost, News, StreamFailed, Transport
 from voxrtc.messages.conversation import Hear
-from voxrtc.messages.engine import Generate, ModelInfo, Playout, PolicyName, Progress, Stats, Use
+from voxrtc.messages.engine import Generate, Playout, PolicyName, Stats
+from voxrtc.messages.model import ModelInfo, Progress, Use
 
 TOLD_WITHIN = 2.0  # seconds that an engine may take to answer a question
 

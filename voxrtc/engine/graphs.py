@@ -42,8 +42,8 @@ class CudaRecorder:
 
     _one_at_a_time = threading.Lock()  # of all recorders: before a recording torch waits for the device, and gives memory back
 
-    def __init__(self) -> None:
-        self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+    def __init__(self, device: torch.device) -> None:
+        self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)
 
     def __call__(self, work: Callable[[], Any]) -> Recording:
         graph = torch.cuda.CUDAGraph()

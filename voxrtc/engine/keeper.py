@@ -16,7 +16,7 @@ from voxrtc.engine.room import Resident, to_unload
 from voxrtc.fit import Fit, fit, learned_speed, least_memory, whole_cache
 from voxrtc.learned import Learned
 from voxrtc.machine import Machine, Speed
-from voxrtc.messages.engine import Use
+from voxrtc.messages.model import Use
 
 SHARE = 0.9  # of the memory that is free; what else runs here needs some
 LOOK_EVERY = 30.0  # seconds, while nothing happens

@@ -9,7 +9,8 @@ from typing import Protocol
 from voxrtc.engine.client import Transport
 from voxrtc.engine.clocks import Offset
 from voxrtc.engine.server import Reply
-from voxrtc.messages.engine import Generate, Progress, Stats
+from voxrtc.messages.engine import Generate, Stats
+from voxrtc.messages.model import Progress
 
 
 class Host(Protocol):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from voxrtc.messages.engine import Progress
+from voxrtc.messages.model import Progress
 
 TOLD_EVERY = 0.2  # seconds, or
 LEAP = 0.05  # of the whole, which is told at once

@@ -47,13 +47,11 @@ from voxrtc.messages.engine import (
     Failed,
     ForgetVoice,
     Generate,
-    GetModels,
     GetStats,
-    ModelInfo,
-    Models,
     Playout,
     SetPolicy,
 )
+from voxrtc.messages.model import GetModels, ModelInfo, Models
 from voxrtc.speechlm.base import InvalidRequest, Prompt, Turn
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from voxrtc.cards import CardError, read_card
 from voxrtc.engine.loading import Report, yielding
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
-from voxrtc.messages.engine import ModelInfo
+from voxrtc.messages.model import ModelInfo
 from voxrtc.settings import Settings
 
 if TYPE_CHECKING:

@@ -30,19 +30,14 @@ from voxrtc.messages.engine import (
     Failed,
     ForgetVoice,
     Generate,
-    GetModels,
     GetStats,
-    GetUse,
-    ModelInfo,
-    Models,
     Playout,
-    Progress,
     Queued,
     SetPolicy,
     SetReplicas,
     Stats,
-    Use,
 )
+from voxrtc.messages.model import GetModels, GetUse, ModelInfo, Models, Progress, Use
 
 LOOK_EVERY = 0.25  # seconds between looks at a replica's load
 SILENT = 10.0  # seconds without an answer, after which a replica is taken to hang, and ended

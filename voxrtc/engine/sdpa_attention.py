@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,24 +12,69 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from voxrtc.engine.attention import Layout
+from voxrtc.engine.attention import Layout, sizes
 from voxrtc.engine.kv_cache import PagedCache
+from voxrtc.engine.staging import Staging
 from voxrtc.speechlm.layers.attention import Attention
 
 
 class SdpaAttention:
-    """`attention.Backend` for what has no kernels of its own, and the yardstick of those that have."""
+    """`attention.Backend` for what has no kernels of its own, and the yardstick of those that have.
 
-    fixed = False
+    Beside the host, where a cache has scratch, decode steps have few forms: they are filled up to a width, and what a stream
+    sees to one of a few numbers of pages.
+    """
 
     def __init__(self, cache: PagedCache) -> None:
-        self._cache = cache
+        self._cache, self.fixed = cache, cache.scratch is not None
+        self._sizes = sizes(cache.scratch) if cache.scratch else []
+        if self.fixed:
+            streams, most = cache.table.shape
+            device = cache.keys.device
+            self._staging = Staging(streams * most + 3 * streams, 4, torch.long, device)
+            self._places = torch.arange(most * cache.page_size, device=device)
 
     def width(self, streams: int) -> int:
-        return streams
+        return self._sizes[bisect_left(self._sizes, streams)] if self.fixed else streams
+
+    def form(self, layout: Layout) -> int:
+        """Pages that every stream is taken to hold: the next power of two, or the most that one can."""
+        held = int(layout.starts.max()) // self._cache.page_size + 1
+        return min(1 << (held - 1).bit_length(), self._cache.table.shape[1])
 
     def plan(self, layout: Layout) -> Attention:
-        return _SdpaStep(self._cache, layout)
+        return self._decode(layout) if self.fixed and layout.decode_only else _SdpaStep(self._cache, layout)
+
+    def _decode(self, layout: Layout) -> Attention:
+        size, table, most = self._cache.page_size, self._cache.table.numpy(), self.form(layout)
+        now = layout.starts // size
+        seen = table[
+            layout.slots[:, None], np.minimum(np.arange(most), now[:, None])
+        ]  # behind its own, rows are stale: see below
+        to = table[layout.slots, now], layout.starts % size
+        pages, page, offset, position = self._staging.send(seen.ravel(), *to, layout.starts)
+        return _SdpaDecode(self._cache, pages.view(-1, most), page, offset, position, self._places[: most * size])
+
+
+@dataclass(frozen=True)
+class _SdpaDecode:
+    """The attention of a step of one token a stream, of which nothing but numbers differs from another of its form."""
+
+    cache: PagedCache
+    pages: Tensor  # [n, most] that a stream sees
+    page: Tensor  # [n] that its token goes to
+    offset: Tensor  # [n] there
+    position: Tensor  # [n]
+    places: Tensor  # [most * page_size] 0, 1, 2, …
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """As `_SdpaStep.attend`."""
+        keys, values = self.cache.keys[layer], self.cache.values[layer]
+        keys[self.page, :, self.offset], values[self.page, :, self.offset] = k, v
+        past, shown = (part[self.pages].transpose(1, 2).flatten(2, 3) for part in (keys, values))
+        mask = (self.places <= self.position[:, None])[:, None, None]
+        shared = q.shape[1] != k.shape[1]
+        return F.scaled_dot_product_attention(q[:, :, None], past, shown, attn_mask=mask, enable_gqa=shared)[:, :, 0]
 
 
 class _SdpaStep:

@@ -13,23 +13,8 @@ import zmq
 from voxrtc.machine import resident
 from voxrtc.messages import decode, encode
 from voxrtc.messages.conversation import Forget, Hear, Wrote
-from voxrtc.messages.engine import (
-    Cancel,
-    Chunk,
-    Ended,
-    EngineReply,
-    EngineRequest,
-    Failed,
-    Generate,
-    GetUse,
-    ModelInfo,
-    Progress,
-    Queued,
-    Unload,
-    Unloaded,
-    Use,
-    Watch,
-)
+from voxrtc.messages.engine import Cancel, Chunk, Ended, EngineReply, EngineRequest, Failed, Generate, Queued
+from voxrtc.messages.model import GetUse, ModelInfo, Progress, Unload, Unloaded, Use, Watch
 
 RETRY_AFTER = 5.0  # seconds that one who comes too early is sent away for
 HEARINGS = 1024  # of one client that are kept

@@ -76,7 +76,9 @@ class LocalStage:
     ) -> None:
         """For up to so many `streams` at a time."""
         self._detokenizer, self._device = detokenizer, Device(detokenizer.device, clock)
-        self.graphs = self._record(streams, recorder or CudaRecorder()) if recorder or self._device.records else None
+        self.graphs = (
+            self._record(streams, recorder or CudaRecorder(detokenizer.device)) if recorder or self._device.records else None
+        )
 
     def _record(self, streams: int, recorder: Recorder) -> Graphs | None:
         """Where its calls have a form for that."""

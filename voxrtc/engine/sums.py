@@ -43,7 +43,7 @@ def added(call: int, each: Mapping[str, Stats], past: Stats | None = None) -> St
         overhead=fmean(stats.overhead for stats in everyone),
         streams=[replace(stream, replica=name) for name, stats in each.items() for stream in stats.streams],
         caution=max(stats.caution for stats in everyone),
-        ttfa=_latency([stats.ttfa for stats in everyone if stats.ttfa.count]),
+        ttfa=sum((stats.ttfa for stats in everyone), Latency()),
         lately=_steps([stats.lately for stats in everyone if stats.lately.count]),
         replicas=[ReplicaStats(name=name, streams=len(s.streams), waiting=s.waiting) for name, s in each.items()],
         first_sounds=sum((stats.first_sounds for stats in everyone), Histogram()),
@@ -51,15 +51,6 @@ def added(call: int, each: Mapping[str, Stats], past: Stats | None = None) -> St
         **{name: sum(each_[name] for each_ in fields) for name in SUMS},
     )
     return counted(past, all_)
-
-
-def _latency(all_: list[Latency]) -> Latency:
-    """About: the middle of the middles, by how many each stands for, and of the slow the slowest."""
-    if not all_:
-        return Latency()
-    count = sum(one.count for one in all_)
-    middle = sum(one.count * (one.p50_ms or 0) for one in all_) / count
-    return Latency(count, round(middle, 1), max(one.p95_ms or 0 for one in all_))
 
 
 def _steps(all_: list[StepStats]) -> StepStats:

@@ -15,7 +15,8 @@ from zmq.utils.monitor import recv_monitor_message
 
 from voxrtc.engine.client import EngineLost
 from voxrtc.messages import Message, decode, encode
-from voxrtc.messages.engine import EngineReply, EngineRequest, Watch
+from voxrtc.messages.engine import EngineReply, EngineRequest
+from voxrtc.messages.model import Watch
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from voxrtc.engine.attention import sizes
 from voxrtc.engine.caution import Caution
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import Stays
@@ -22,7 +23,8 @@ EAR = "warm-up"
 def warm_up(engine: Engine) -> None:
     """The first sentence is slow, and the policy needs an idea of what steps of different sizes cost."""
     heard = _hear_silence(engine) if engine.worker.model.hears else ()
-    for streams in (1, *WARM_UP):
+    # where steps are recorded, all that there are: an engine is not held up by that once somebody listens
+    for streams in (1, *(sizes(engine.worker.slots) if engine.worker.graphs else WARM_UP)):
         names, began = [f"warm-up {i}" for i in range(min(streams, engine.worker.slots))], engine.clock()
         for name in names:
             engine.submit(Generate(stream=name, text="Yes.", accepted=began, conversation=heard), _nobody)

@@ -112,7 +112,7 @@ class Worker:
         self.sampling = SamplingTable(slots, model.device)
         tokens = self.cache.table.numel() * page_size  # more than any step has
         recording = recorder is not None or self.device.records
-        self.graphs = Graphs(recorder or CudaRecorder()) if recording and self.attention.fixed else None
+        self.graphs = Graphs(recorder or CudaRecorder(model.device)) if recording and self.attention.fixed else None
         self._ended: Mark | None = None  # the step before
         self._staging = Staging(3 * (slots + 1) + 2 * tokens, 5, torch.long, model.device) if spare else None
 
@@ -157,26 +157,29 @@ class Worker:
         for task in tasks:
             self.cache.grow(task.slot, task.start + task.count)
         layout, sampling = self._layout(tasks), [i for i, task in enumerate(tasks) if task.samples]
-        attention = self.attention.plan(layout)
-        slots, positions, rows, ends, asked = self._send(layout, sampling)
+        attention, filled = self.attention.plan(layout), len(layout.slots) - len(tasks)
         frames_only = layout.decode_only and len(sampling) == len(tasks)
+        # Sampling is filled up with the first stream once more, which comes to the same; scratch has no tables to write to.
+        slots, positions, rows, ends, asked = self._send(layout, sampling + sampling[:1] * (filled if frames_only else 0))
         batch = Batch(slots, layout.counts, positions, rows, ends, asked, frames_only, attention)
         began, before = self.device.mark(), self._ended
-        whole, recorded = self._do(frames_only, ("forward", len(slots)), lambda: self.model.forward(batch, self.states))
+        form = len(slots), self.attention.form(layout)
+        whole, recorded = self._do(frames_only, ("forward", *form), lambda: self.model.forward(batch, self.states))
         hidden, frames, ran = whole[: len(tasks)], None, self.device.mark()
         if sampling:
-            every, of = len(sampling) == len(tasks), [tasks[i].slot for i in sampling]
+            every = len(sampling) == len(tasks) and not self.attention.fixed  # else one that is filled up is done the same way
+            of = [tasks[i].slot for i in sampling]
             manner = self.sampling.manner(of)
 
             def sample() -> Frames:
-                rows = slots[: len(tasks)] if every else slots[asked]
-                sampler = self.sampling.sampler(of, rows)
-                sampled = self.model.sample(hidden if every else hidden[asked], sampler.rows, self.states, sampler)
+                sampler = self.sampling.sampler(of, slots if every else slots[asked])
+                sampled = self.model.sample(whole if every else whole[asked], sampler.rows, self.states, sampler)
                 sampler.advance()
                 return sampled
 
             # only what a recording left lies where a recording can find it
-            frames, recorded = self._do(recorded, ("sample", len(slots), len(tasks), *manner), sample)
+            frames, recorded = self._do(recorded, ("sample", *form, *manner), sample)
+            frames = Frames(frames.codes[: len(sampling)], frames.last[: len(sampling)])
         self._ended = self.device.mark()
         healthy = hidden.isfinite().all(-1)
         outcome = Sent(healthy, frames) if self.device.beside else Here(healthy, frames)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from voxrtc.engine.transport import Connection
 from voxrtc.messages.completion import Abandon, ChatMessage, Complete, Completed, CompletionReply, Delta, NotCompleted
-from voxrtc.messages.engine import Progress, Watch
+from voxrtc.messages.model import Progress, Watch
 
 LOST = "The chat model has stopped and is being restarted. Please say it again in a few seconds."
 AWAY = "The chat model does not start; the server's log says why."

@@ -22,7 +22,7 @@ from voxrtc.lifeline import die_with_parent
 from voxrtc.llm.server import CompletionServer
 from voxrtc.llm.source import NoModel, folder
 from voxrtc.messages.completion import ChatMessage, CompletionRequest
-from voxrtc.messages.engine import Progress
+from voxrtc.messages.model import Progress
 from voxrtc.settings import Settings
 
 if TYPE_CHECKING:

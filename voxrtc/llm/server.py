@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from voxrtc.messages.completion import Abandon, Complete, Completed, CompletionReply, CompletionRequest, Delta, NotCompleted
-from voxrtc.messages.engine import Progress, Watch
+from voxrtc.messages.model import Progress, Watch
 
 if TYPE_CHECKING:
     from voxrtc.llm.writer import Key, Writer

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from voxrtc.messages import Message
-from voxrtc.messages.engine import Progress, Watch
+from voxrtc.messages.model import Progress, Watch
 
 
 class ChatMessage(msgspec.Struct, frozen=True):

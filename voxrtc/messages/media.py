@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from voxrtc.messages import Message
+from voxrtc.messages.calls import Network, Spoke
 from voxrtc.messages.engine import Reference
-from voxrtc.recent import Histogram, Latency
 from voxrtc.stalls import Stood
+
+FULL = "too_many_calls"
 
 
 class IceServer(msgspec.Struct, frozen=True):
@@ -208,7 +210,8 @@ class Over(Message):
 
 
 class Refused(Message):
-    """An `Offer`, `Open` or `Dig` that could not be taken, with the HTTP status and an error a person can act on."""
+    """An `Offer`, `Open` or `Dig` that could not be taken, with the HTTP status and an error a person can act on. The code is
+    `FULL` where only a place is lacking, which another process may have."""
 
     call: str
     status: int
@@ -221,31 +224,6 @@ class HungUp(Message):
 
     call: str
     known: bool
-
-
-class Spoke(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model's responses in calls came to: sums since the process started, and latencies of late.
-
-    `ttfa` is from the request for a response to its first sample sent, `turn` from the end of a person's speech to that.
-    """
-
-    responses: int
-    underruns: int
-    ttfa: Latency
-    turn: Latency
-    first_sounds: Histogram = Histogram()  # the same since the start
-    answers: Histogram = Histogram()
-
-
-class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """What a browser says of its network, of about the last second. Shares are of what was due."""
-
-    rtt_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None
-    jitter_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None
-    loss: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # share of packets
-    concealed: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # share of samples that were made up
-    buffer_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None  # that sound waits in the jitter buffer
-    target_ms: Annotated[float, msgspec.Meta(ge=0, le=60_000)] | None = None  # that it is told to wait at least
 
 
 class MediaStats(Message):

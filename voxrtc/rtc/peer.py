@@ -11,6 +11,7 @@ from typing import Protocol
 
 from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCRtpSender, RTCSessionDescription
 
+from voxrtc.rtc import garbage
 from voxrtc.rtc.microphone import Microphone, MicrophoneListener, SoundPacket
 from voxrtc.rtc.offer import BadOffer, checked
 from voxrtc.rtc.playout import PAST
@@ -258,6 +259,7 @@ class Peer:
             logger.warning("a connection did not close within %.0f s", CLOSE_WITHIN)
         except Exception:  # of aiortc's, half set up; whoever waits for the end is not to wait for ever
             logger.warning("a connection did not close well", exc_info=True)
+        garbage.closed()
 
 
 async def warm_up(configuration: RTCConfiguration) -> None:

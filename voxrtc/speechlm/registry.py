@@ -10,7 +10,7 @@ import msgspec
 import torch
 
 from voxrtc.cards import Card, CardError, read_card
-from voxrtc.messages.engine import ModelInfo
+from voxrtc.messages.model import ModelInfo
 from voxrtc.speechlm import voices
 from voxrtc.speechlm.base import HOST, Detokenizer, SpeechLM
 

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import Response
 
-from voxrtc.messages.engine import ModelInfo
+from voxrtc.messages.model import ModelInfo
 from voxrtc.settings import ROOT
 from voxrtc.ui.history import Minutes, build_history
 from voxrtc.ui.markup import markup

@@ -14,7 +14,7 @@ import gradio as gr
 import numpy as np
 from fastapi import Request
 
-from voxrtc.messages.engine import ModelInfo
+from voxrtc.messages.model import ModelInfo
 
 LOOK_EVERY = 0.25  # seconds: how soon it is noticed that a caller left
 _PROGRESS = gr.Progress()  # as a default, by which Gradio knows that it is wanted

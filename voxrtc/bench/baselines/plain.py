@@ -23,14 +23,12 @@ from voxrtc.messages.engine import (
     EngineRequest,
     Failed,
     Generate,
-    GetModels,
     GetStats,
-    ModelInfo,
-    Models,
     Stats,
     StreamStats,
     Timing,
 )
+from voxrtc.messages.model import GetModels, ModelInfo, Models
 from voxrtc.settings import Settings
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import InvalidRequest, pcm16
