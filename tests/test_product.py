@@ -69,6 +69,8 @@ def test_it_is_ready_when_it_says_so_and_leaves_nothing_behind(how: signal.Signa
         url = address(process)
         assert httpx.get(f"{url}/readyz", timeout=PATIENCE).json()["status"] == "ready"
         httpx.post(f"{url}/v1/voxrtc/crowd", json={"listeners": 2, "peers": 1}, timeout=PATIENCE).raise_for_status()
+        said = httpx.post(f"{url}/gradio_api/run/speak", json={"data": ["Hello.", "", "default"]}, timeout=PATIENCE).json()
+        assert Path(said["data"][0]["path"]).is_relative_to(next(tmp_path.glob("voxrtc-*"))), "no folder that servers share"
         family = family_of(process.pid)
         if how is signal.SIGTERM:
             drain(process, url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -107,6 +108,8 @@ async def _serve(
     folder_for_sockets: tempfile.TemporaryDirectory[str],
 ) -> None:
     with folder_for_sockets as folder:
+        # Gradio's own is one for all of a machine's servers, and the first to end would delete what others have said
+        os.environ["GRADIO_TEMP_DIR"] = os.environ.get("GRADIO_TEMP_DIR") or str(Path(folder, "files"))
         # Numbers, since a model's name need not be one of a file
         addresses = {model: f"ipc://{Path(folder, f'engine-{number}')}" for number, model in enumerate(cards)}
         media_addresses = {name: f"ipc://{Path(folder, name)}" for name in media_names(settings)}

@@ -22,7 +22,7 @@ from gradio_client.exceptions import AppError, AuthenticationError
 from tests.fake_engine import TONE_MODEL, ToneTransport, tones
 from tests.fake_media import EchoMedia
 from tests.serving import serving
-from tests.waiting import eventually, until
+from tests.waiting import PATIENCE, eventually, until
 from voxrtc.api import login
 from voxrtc.api.access import Access
 from voxrtc.api.app import build_app
@@ -44,6 +44,14 @@ class Served:
 
     def asked(self, kind: type) -> list[Any]:
         return [request for request in self.tone.requests if isinstance(request, kind)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A server's own folder for what was said, as `web` has one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("gradio")))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +185,7 @@ async def _as_host(served: Served, ask: Callable[[Any], Any]) -> Any:
     from mcp.client.streamable_http import streamablehttp_client
 
     async with (
+        asyncio.timeout(PATIENCE),
         streamablehttp_client(f"{served.url}gradio_api/mcp/") as (read, write, _),
         ClientSession(read, write) as session,
     ):
