@@ -92,14 +92,14 @@ class House:
         await settled(look, within)
 
     async def idle(self) -> dict[str, Any]:
-        """Until nobody is spoken to, or there; its stats then."""
+        """Until nobody is spoken to, there, or waited for; its stats then."""
 
         async def look() -> bool:
             stats = await self.stats()
             engine, media = (stats["engines"]["lark"], stats["media"]) if stats else ({"streams": [0]}, {})
-            return not (engine["streams"] or media["peers"] or media["playing"])
+            return not (engine["streams"] or media["peers"] or media["playing"] or media["kept"])
 
-        await settled(look, 30)
+        await settled(look, 60)  # a session is kept for 30 s after its line broke
         stats = await self.stats()
         assert stats
         return stats

@@ -41,8 +41,8 @@ class Kill:
                 return there_or_coming
             case "media":
                 return there_or_coming and stream.way in ("peer", "page")
-            case "browser":
-                return there and stream.way == "page"
+            case "browser":  # and who was about to ask in it
+                return there_or_coming and stream.way == "page"
 
 
 class Killer:
@@ -76,9 +76,10 @@ class Killer:
         if kind in ("media", "browser"):
             calls = before["media"]["calls"] if kind == "browser" else 0
             await settled(lambda: self._all_there(calls), BACK_WITHIN)
-        await settled(lambda: _ended(orphans), BACK_WITHIN)
+        back = time.monotonic()
+        await settled(lambda: _ended(orphans), BACK_WITHIN)  # Ray's take a minute to see that their head is gone
         elsewhere = frozenset().union(*(its for name, its in marks.items() if name != gone))
-        return Kill(kind, at, time.monotonic(), marks.get(gone, frozenset()), elsewhere)
+        return Kill(kind, at, back, marks.get(gone, frozenset()), elsewhere)
 
     async def _gone(self) -> str:
         """The replica that is missed."""

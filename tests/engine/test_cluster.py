@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -73,14 +74,17 @@ async def test_two_replicas_speak_as_one_and_one_may_die(tmp_path: Path) -> None
         alone = await speech(client)
         assert await asyncio.gather(*(speech(client) for _ in range(4))) == [alone] * 4
 
-        begun = [asyncio.Event() for _ in range(4)]
-        talking = [asyncio.create_task(speech(client, event)) for event in begun]
-        await asyncio.gather(*(event.wait() for event in begun))
+        talking, places = [], Counter[str]()
+        while len(places) < 2:  # one that learned its costs beside others' work may have less to do
+            begun = asyncio.Event()
+            talking.append(asyncio.create_task(speech(client, begun)))
+            await begun.wait()
+            places = Counter(stream.replica for stream in (await client.stats()).streams)
         os.kill(pids[0], signal.SIGKILL)
         ended = await asyncio.gather(*talking, return_exceptions=True)
         failed = [each for each in ended if isinstance(each, StreamFailed)]
-        assert 1 <= len(failed) <= 3 and all(each.code == "engine_lost" for each in failed)
-        assert [each for each in ended if isinstance(each, int)] == [alone] * (4 - len(failed))
+        assert len(failed) in places.values() and all(each.code == "engine_lost" for each in failed)
+        assert [each for each in ended if isinstance(each, int)] == [alone] * (len(talking) - len(failed))
         assert await speech(client) == alone  # by the other one, at once
         await both(client)
         cluster = child.process.pid
