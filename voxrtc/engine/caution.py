@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 
 SHORT = 0.7  # of what was kept for a chunk: who had less in hand when it came was nearly dry
-MORE = 0.4  # by how much it rises when nothing was left; in proportion when something was
+MORE = 0.7  # by how much it rises when nothing was left; in proportion when something was
 EVERY = 0.5  # seconds within which many late ones count as one, since what holds up a step holds up all
-FADES = 20.0  # seconds in which it falls by a factor e: about twice as long as a stream stays
-MOST = 3.0
+FADES = 40.0  # seconds in which it falls by a factor e: some streams long
+MOST = 4.0
 
 
 class Caution:
