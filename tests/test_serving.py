@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from fastapi import FastAPI
+from sse_starlette.sse import AppStatus
 from starlette.responses import StreamingResponse
 
 from tests.waiting import PATIENCE, until
@@ -19,6 +20,13 @@ from voxrtc.api.feed import Feed
 from voxrtc.serving import Server, configured
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def whole_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal to one server ends, by a flag that nothing resets, every later answer of this library's in the process: other
+    tests' MCP hosts were never answered."""
+    monkeypatch.setattr(AppStatus, "should_exit", False)
 
 
 class Drained(Server):
