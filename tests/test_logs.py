@@ -113,6 +113,24 @@ def test_tasks_know_what_they_are_about(written: Written) -> None:
     }
 
 
+@pytest.mark.parametrize("written", ["plain", "json"], indirect=True)
+def test_a_call_of_the_log_that_is_wrong_harms_nobody(written: Written) -> None:
+    class Mute:
+        def __str__(self) -> str:
+            raise LookupError(KEY)
+
+    alone = logging.Logger("alone")  # pytest's own handlers would fail
+    alone.addHandler(logging.root.handlers[0])
+    alone.warning("%d lines of %s", "a", KEY)
+    alone.warning("one value", "too many")
+    alone.warning("of %s", "it", extra={"call": Mute()})
+    alone.warning("it goes on")
+    *lines, last = written().splitlines()
+    assert [line.partition("is missing here: ")[2].split(":")[0] for line in lines] == ["test_logs.py"] * 3
+    assert "TypeError" in lines[0] and f"LookupError: {logs.HIDDEN}" in lines[2]
+    assert "it goes on" in last
+
+
 def child(code: str) -> list[str]:
     """Python that logs as a process of ours does, then runs `code`."""
     begin = "import logging, os, time; from voxrtc import logs; from voxrtc.settings import Settings\n"

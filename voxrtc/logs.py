@@ -78,7 +78,7 @@ class Aside(logging.Handler):
             if self._crowded:
                 self._lines.put_nowait(self._left_out(self._crowded))
                 self._crowded = 0
-            self._lines.put_nowait(self.format(record))
+            self._lines.put_nowait(self._line(record))
         except queue.Full:
             self._crowded += 1
 
@@ -88,9 +88,21 @@ class Aside(logging.Handler):
         while self._lines.unfinished_tasks and time.monotonic() < deadline:
             time.sleep(0.001)
 
+    def _line(self, record: logging.LogRecord) -> str:
+        """Also of a call whose words and values do not fit: it must not fail for that. (`handleError` would wait for whoever
+        reads, and show secrets.)"""
+        try:
+            return self.format(record)
+        except Exception as wrong:  # noqa: BLE001  values have words of their own, which may fail in any way
+            where = (record.filename, record.lineno, type(wrong).__name__, wrong)
+            return self._notice("a line is missing here: %s:%d logs what cannot be put into words (%s: %s)", *where)
+
     def _left_out(self, lines: int) -> str:
-        about = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", "args": (lines,)}
-        return self.format(logging.makeLogRecord(about | {"msg": "%d lines are missing here: they could not be written"}))
+        return self._notice("%d lines are missing here: they could not be written", lines)
+
+    def _notice(self, words: str, *values: object) -> str:
+        about = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", "msg": words, "args": values}
+        return self.format(logging.makeLogRecord(about))
 
     def _run(self) -> None:
         while True:
