@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from voxrtc.api.metrics import Sources, router
 from voxrtc.api.sums import Sums, buckets, flat
 from voxrtc.chat.media_client import CallRefused
 from voxrtc.crowd.crowd import Crowd
+from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.calls import Network, Spoke
 from voxrtc.messages.engine import GetStats, StepStats, StreamStats
 from voxrtc.messages.media import MediaStats
@@ -231,6 +233,25 @@ async def test_who_is_gone_is_told_and_stops_no_scrape(
     assert after["voxrtc_media_up",] == 0
     assert after["voxrtc_steps_total", "tone"] == before["voxrtc_steps_total", "tone"]
     assert ("voxrtc_kv_pages", "tone") not in after and ("voxrtc_peers",) not in after
+
+
+async def test_who_is_slow_to_tell_keeps_nobody_else_from_it(
+    scraped: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Engines and media processes are waited for at once: here each tells only when both are asked."""
+    both = asyncio.Barrier(2)
+
+    def slow(stats: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        async def asked(self: Any) -> Any:
+            await both.wait()
+            return await stats(self)
+
+        return asked
+
+    for kind in (Fleet, EchoMedia):
+        monkeypatch.setattr(kind, "stats", slow(kind.stats))
+    seen = await asyncio.wait_for(scrape(scraped), 10)
+    assert (seen["voxrtc_steps_total", "tone"], seen["voxrtc_media_up",]) == (100, 1)
 
 
 @given(some.lists(some.tuples(some.sampled_from("ab"), some.booleans(), some.integers(0, 50)), min_size=1))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import zlib
-from typing import Any, TypedDict
+from collections.abc import Awaitable
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 from fastapi import APIRouter
@@ -20,6 +22,8 @@ from voxrtc.messages.media import MediaStats
 
 # For `metrics`; nobody draws them
 HISTOGRAMS = {"Stats": ("first_sounds", "step_times"), "Spoke": ("first_sounds", "answers")}
+
+T = TypeVar("T")
 
 
 class Counted(TypedDict):
@@ -49,15 +53,15 @@ async def live_stats(engines: Fleet, media: Switchboard) -> dict[str, Any]:
 
 
 async def count(engines: Fleet, media: Switchboard) -> tuple[dict[str, Stats], dict[str, MediaStats]]:
-    """What engines count that are ready, by model, and media processes that are there, by name."""
+    """What engines count that are ready, by model, and media processes that are there, by name. Each has its time to tell."""
+    return await asyncio.gather(_if_any(engines.stats()), _if_any(media.stats()))
+
+
+async def _if_any(told: Awaitable[dict[str, T]]) -> dict[str, T]:
     try:
-        counted = await engines.stats()
-    except EngineLost:
-        counted = {}
-    try:
-        return counted, await media.stats()
-    except CallRefused:
-        return counted, {}
+        return await told
+    except (EngineLost, CallRefused):  # there is none
+        return {}
 
 
 # For all eyes: nobody is to be known by the name of a stream. Who began one knows its name, and so its mark.
