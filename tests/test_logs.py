@@ -116,17 +116,25 @@ def test_tasks_know_what_they_are_about(written: Written) -> None:
 @pytest.mark.parametrize("written", ["plain", "json"], indirect=True)
 def test_a_call_of_the_log_that_is_wrong_harms_nobody(written: Written) -> None:
     class Mute:
+        def __init__(self, why: Exception) -> None:
+            self.why = why
+
         def __str__(self) -> str:
-            raise LookupError(KEY)
+            raise self.why
+
+    class NoWords(Exception):
+        def __str__(self) -> str:
+            raise LookupError
 
     alone = logging.Logger("alone")  # pytest's own handlers would fail
     alone.addHandler(logging.root.handlers[0])
     alone.warning("%d lines of %s", "a", KEY)
     alone.warning("one value", "too many")
-    alone.warning("of %s", "it", extra={"call": Mute()})
+    alone.warning("of %s", "it", extra={"call": Mute(LookupError(KEY))})
+    alone.warning("of %s", Mute(NoWords()))
     alone.warning("it goes on")
     *lines, last = written().splitlines()
-    assert [line.partition("is missing here: ")[2].split(":")[0] for line in lines] == ["test_logs.py"] * 3
+    assert [line.partition("is missing here: ")[2].split(":")[0] for line in lines] == ["test_logs.py"] * 4
     assert "TypeError" in lines[0] and f"LookupError: {logs.HIDDEN}" in lines[2]
     assert "it goes on" in last
 

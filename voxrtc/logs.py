@@ -13,6 +13,7 @@ import os
 import queue
 import threading
 import time
+import traceback
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -94,8 +95,9 @@ class Aside(logging.Handler):
         try:
             return self.format(record)
         except Exception as wrong:  # noqa: BLE001  values have words of their own, which may fail in any way
-            where = (record.filename, record.lineno, type(wrong).__name__, wrong)
-            return self._notice("a line is missing here: %s:%d logs what cannot be put into words (%s: %s)", *where)
+            why = traceback.format_exception_only(wrong)[-1].rstrip()  # its own words may fail, too; this is ready for that
+            at = (record.filename, record.lineno, why)
+            return self._notice("a line is missing here: %s:%d logs what cannot be put into words (%s)", *at)
 
     def _left_out(self, lines: int) -> str:
         return self._notice("%d lines are missing here: they could not be written", lines)
