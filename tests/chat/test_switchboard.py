@@ -293,6 +293,9 @@ async def test_one_that_does_not_answer_is_not_waited_for(house: House, monkeypa
     monkeypatch.setattr(module, "TOLD_WITHIN", 0.05)
     house.b.silent = True
     assert list(await house.media.stats()) == ["a"]
+    for call in "01":
+        await house.socket(call)
+        assert house.where(call) == "a", "nor is it given a call"
     house.a.silent = True
     assert "does not answer" in (await refused(house.media.stats())).message
 

@@ -63,8 +63,8 @@ class MediaClient:
     called whenever one is there.
     """
 
-    def __init__(self, address: str, over: Callable[[str | None], None] = lambda call: None) -> None:
-        self.over = over
+    def __init__(self, address: str) -> None:
+        self.over: Callable[[str | None], None] = lambda call: None
         self.found: Callable[[], None] = lambda: None
         self._connected = asyncio.Event()
         self._silent = False
@@ -125,9 +125,9 @@ class MediaClient:
         """Have every call end, within about so long. Raises `CallRefused` when the media process is gone."""
         await self._ask(Drain(call="drain", seconds=seconds), within=seconds + ANSWER_WITHIN)
 
-    async def stats(self) -> MediaStats:
-        """Peers and sums. Raises `CallRefused` when the media process is gone."""
-        reply = await self._ask(GetMediaStats(call=f"stats_{next(self._numbers)}"))
+    async def stats(self, within: float = ANSWER_WITHIN) -> MediaStats:
+        """Peers and sums. Raises `CallRefused` when the media process is gone, or has not told them in so many seconds."""
+        reply = await self._ask(GetMediaStats(call=f"stats_{next(self._numbers)}"), within)
         assert isinstance(reply, MediaStats)
         return reply
 
@@ -183,7 +183,7 @@ class MediaClient:
             reply = await asyncio.wait_for(future, within)
         except TimeoutError:
             self._silent = True
-            raise gone(f"The media process did not answer within {within:.0f} s. Please try again.") from None
+            raise gone(f"The media process does not answer within {within:.0f} s. Please try again.") from None
         finally:
             self._open[key].remove(future)
             if not self._open[key]:

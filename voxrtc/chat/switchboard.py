@@ -95,7 +95,7 @@ class Switchboard:
 
     async def stats(self) -> dict[str, MediaStats]:
         """What each counts that answers, by its name. Raises `CallRefused` when none does."""
-        return await self._all(_stats)
+        return await self._all(lambda client: client.stats(TOLD_WITHIN))
 
     async def keep_voice(self, voice: str, reference: Reference) -> None:
         """`MediaClient.keep_voice`. Raises `CallRefused` when no process is there."""
@@ -179,10 +179,3 @@ class Switchboard:
             if self._homes.get(each) == name:
                 self._forget(each)
                 self.over(each)
-
-
-async def _stats(client: MediaClient) -> MediaStats:
-    try:
-        return await asyncio.wait_for(client.stats(), TOLD_WITHIN)
-    except TimeoutError:
-        raise gone("The media process does not answer.") from None
