@@ -12,14 +12,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
 
 @contextmanager
 def one_core() -> Iterator[None]:
     """This thread stays where it is meanwhile, so libav counts one core. (Linux only; elsewhere there are more threads.)"""
-    if sys.platform != "linux":
+    if _libc is None:
         yield
         return
-    cores, core = os.sched_getaffinity(0), ctypes.CDLL(None).sched_getcpu()
+    cores, core = os.sched_getaffinity(0), _libc.sched_getcpu()
     if core not in cores:  # a kernel that does not tell
         yield
         return
