@@ -196,6 +196,17 @@ def test_a_disk_that_fills_is_told_and_what_came_is_kept(card: Card, hub: Hub, m
     assert (card.folder / "model-1.safetensors").stat().st_size == 40_000_000
 
 
+def test_a_disk_without_room_for_a_folder_is_told_with_what_is_needed(
+    card: Card, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    hub.repos["birds/wren"].files["model-1.safetensors"] = WEIGHTS * 200  # 40 MB
+    monkeypatch.setattr(Path, "mkdir", full)
+    assert "it is full, and 0.04 GB more are needed" in failure(card, hub)
+
+
 @pytest.mark.parametrize(("offline", "broken", "answers"), [("", None, [True]), ("", 503, [False]), ("1", None, [])])
 def test_whether_the_hub_is_there(
     hub: Hub, monkeypatch: pytest.MonkeyPatch, offline: str, broken: int | None, answers: list[bool]

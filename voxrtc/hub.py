@@ -67,11 +67,11 @@ def fetch(card: Files, on_bytes: OnBytes, endpoint: str | None = None) -> None:
         found = (file for source in lacking for file in _files(card, source, endpoint))
         files = list({file.path: file for file in found}.values())  # patterns may overlap
         _check_space(card, files)
-        card.folder.mkdir(parents=True, exist_ok=True)
-        card.unfinished.touch()
         total, done = sum(file.size for file in files), sum(file.arrived for file in files)
-        on_bytes(done, total)
         with _full_disk_explained(card, files):
+            card.folder.mkdir(parents=True, exist_ok=True)
+            card.unfinished.touch()
+            on_bytes(done, total)
             for file in files:
                 if not file.path.exists():
                     done -= file.arrived
@@ -223,8 +223,6 @@ def _errors_explained(card: Files, sources: list[Source]) -> Iterator[None]:
             f"{message} where it stopped. Without a network, bring the files from another machine. {by_hand}"
         ) from wrong
     except OSError as wrong:
-        if wrong.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise HubError(_no_space(card, "it is full")) from wrong
         raise HubError(f"The files could not be stored in {card.folder}: {wrong}. Load the model again.") from wrong
 
 
