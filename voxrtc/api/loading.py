@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, TypedDict, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Depends, Request
@@ -20,6 +21,16 @@ from voxrtc.fit import Fit
 from voxrtc.messages.model import ModelInfo
 
 MOST_REPLICAS = 256
+# What cannot be done with a model as things are, and the error's code
+CONFLICTS: dict[type[Exception], str] = {
+    NoRoom: "no_room",
+    NotLoading: "not_loading",
+    InUse: "model_in_use",
+    OneEngine: "one_engine",
+}
+EMPTY = contract.takes(application_json={"type": "object"})
+
+Change = TypeVar("Change", bound=Callable[..., Any])
 
 
 class Origin(TypedDict):
@@ -104,64 +115,55 @@ class Shelf:
             raise ApiError(404, "model_not_found", f"No model “{name}” has a card here. There are: {there}.", "name")
         return cards[name]
 
+    def changeable(self, name: str) -> Card:
+        """One that whoever asks may end or resize. Raises `ApiError` 404, and 403 on a public host."""
+        card = self.find(name)
+        if self.public:
+            message = "Others use this server, too. What is not used makes room by itself."
+            raise ApiError(403, "shared_server", message, "name")
+        return card
+
 
 def router(shelf: Shelf) -> APIRouter:
     """The routes over a shelf."""
     routes = APIRouter(prefix="/v1/voxrtc/models", tags=["models"])
 
-    changes, empty = [Depends(as_json)], contract.takes(application_json={"type": "object"})
-    missing = contract.fails(_404="No such model has a card here.")
-
-    def told(status: int, why: str) -> contract.Responses:
-        return contract.answers(OnShelf, status) | missing | contract.fails(_409=why)
-
     @routes.get("", responses=contract.answers(Shown))
     async def list_models() -> dict[str, Any]:
         return await shelf.shown()
 
-    @routes.post(
-        "/{name}/load",
-        status_code=202,
-        dependencies=changes,
-        responses=told(202, "There is no room for it."),
-        openapi_extra=empty,
-    )
+    def change(verb: str, status: int, why_not: str, **told: Any) -> Callable[[Change], Change]:
+        answers = contract.answers(OnShelf, status) | contract.fails(_404="No such model has a card here.", _409=why_not)
+        by_json = [Depends(as_json)]
+        return routes.post(f"/{{name}}/{verb}", status_code=status, dependencies=by_json, responses=answers, **told)
+
+    @change("load", 202, "There is no room for it.", openapi_extra=EMPTY)
     async def load(name: str) -> dict[str, Any]:
         card = shelf.find(name)
-        try:
+        with _conflicts():
             await shelf.keeper.load(name)
-        except NoRoom as short:
-            raise ApiError(409, "no_room", str(short), "name") from short
         return shelf.show(card)
 
-    @routes.post("/{name}/cancel", dependencies=changes, responses=told(200, "It is not being loaded."), openapi_extra=empty)
+    @change("cancel", 200, "It is not being loaded.", openapi_extra=EMPTY)
     async def cancel(name: str) -> dict[str, Any]:
-        card = shelf.find(name)
-        _refuse_in_public(shelf)
-        try:
+        card = shelf.changeable(name)
+        with _conflicts():
             await shelf.engines.give_up(name)
-        except NotLoading as over:
-            raise ApiError(409, "not_loading", str(over), "name") from over
         return shelf.show(card)
 
-    @routes.post("/{name}/unload", dependencies=changes, responses=told(200, "Somebody is using it."), openapi_extra=empty)
+    @change("unload", 200, "Somebody is using it.", openapi_extra=EMPTY)
     async def unload(name: str) -> dict[str, Any]:
-        card = shelf.find(name)
-        _refuse_in_public(shelf)
-        try:
+        card = shelf.changeable(name)
+        with _conflicts():
             await shelf.engines.unload(name)
-        except InUse as used:
-            raise ApiError(409, "model_in_use", str(used), "name") from used
         return shelf.show(card)
 
-    @routes.post("/{name}/replicas", status_code=202, dependencies=changes, responses=told(202, "It is not ready, or is one."))
+    @change("replicas", 202, "It is not ready, or is one.")
     async def resize(name: str, wish: ReplicasWish) -> dict[str, Any]:
-        card = shelf.find(name)
-        _refuse_in_public(shelf)
+        card = shelf.changeable(name)
         try:
-            await shelf.engines.resize(name, wish.count)
-        except OneEngine as single:
-            raise ApiError(409, "one_engine", str(single), "name") from single
+            with _conflicts():
+                await shelf.engines.resize(name, wish.count)
         except (EngineLost, TimeoutError) as lost:
             raise ApiError(409, "model_not_ready", f"“{name}” is not ready. Load it first.", "name") from lost
         return shelf.show(card)
@@ -169,16 +171,19 @@ def router(shelf: Shelf) -> APIRouter:
     return routes
 
 
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    """What is between a wish and a model's state is an `ApiError` 409."""
+    try:
+        yield
+    except tuple(CONFLICTS) as conflict:
+        raise ApiError(409, CONFLICTS[type(conflict)], str(conflict), "name") from conflict
+
+
 class ReplicasWish(BaseModel):
     """How many replicas of a model there are to be."""
 
     count: int = Field(ge=1, le=MOST_REPLICAS)
-
-
-def _refuse_in_public(shelf: Shelf) -> None:
-    """Raises `ApiError` 403."""
-    if shelf.public:
-        raise ApiError(403, "shared_server", "Others use this server, too. What is not used makes room by itself.", "name")
 
 
 def as_json(request: Request) -> None:
