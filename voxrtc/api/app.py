@@ -68,6 +68,41 @@ def build_app(
     server is to stop, and have `state.cloning` `keep` meanwhile. `restarts` are of processes, by name,
     `stood` is of the server's event loop.
     """
+    app, hosting, crowd = _empty(), hosting or Hosting(), crowd or Crowd(engines, most=0)
+    _guard(app, hosting)
+    app.state.origins = hosting.origins
+    app.state.cloning = Cloning(engines, media, Voices(time.monotonic))
+    shelf = loading.Shelf(engines, keeper, suggested, public=hosting.public is not None) if keeper else None
+    app.state.feed = Feed(_shown(engines, media, crowd, shelf))
+    counted = metrics.Sources(engines, media, crowd, restarts=restarts, stood=stood)
+    if shelf:
+        counted = replace(counted, states=engines.states, held=lambda: shelf.keeper.held)
+    if public := hosting.public:
+        counted = replace(counted, waiting=lambda: public.room.waiting)
+    routers = [
+        cloning.router(app.state.cloning),
+        speech.router(engines, app.state.cloning.reference),
+        transcription.router(media),
+        models.router(engines),
+        health.router(engines, media, hosting.drain),
+        ice.router(hosting.relays, hosting.relayed),
+        realtime.router(media, hosting),
+        socket.router(media, hosting.host),
+        tunnel.router(media, hosting.host),
+        queue.router(public.room) if public else None,
+        stats.router(engines, media),
+        crowds.router(crowd),
+        metrics.router(counted),
+        loading.router(shelf) if shelf else None,
+        live.router(app.state.feed),
+    ]
+    for router in filter(None, routers):
+        app.include_router(router)
+    return app
+
+
+def _empty() -> FastAPI:
+    """No route yet; what is wrong is told as everywhere."""
     app = FastAPI(
         title="VoxRTC",
         version=__version__,
@@ -78,39 +113,20 @@ def build_app(
     )
     errors.install(app)
     contract.install(app)
-    app.state.cloning = Cloning(engines, media, Voices(time.monotonic))
-    app.include_router(cloning.router(app.state.cloning))
-    app.include_router(speech.router(engines, app.state.cloning.reference))
-    app.include_router(transcription.router(media))
-    app.include_router(models.router(engines))
-    hosting = hosting or Hosting()
-    app.include_router(health.router(engines, media, hosting.drain))
-    app.state.origins = hosting.origins
-    app.include_router(ice.router(hosting.relays, hosting.relayed))
-    app.include_router(realtime.router(media, hosting))
-    app.include_router(socket.router(media, hosting.host))
-    app.include_router(tunnel.router(media, hosting.host))
+    return app
+
+
+def _guard(app: FastAPI, hosting: Hosting) -> None:
+    """Who and what gets to the routes; of these, the last one stands outermost."""
     app.add_middleware(Utterances, host=hosting.host)
     if hosting.public:
-        app.include_router(queue.router(hosting.public.room))
         app.add_middleware(Bounds)
     app.add_middleware(Guard, access=hosting.access, frames=hosting.origins | hosting.frames)
-    if hosting.origins:  # outermost, since a browser asks for leave without a key
+    if hosting.origins:  # a browser asks for leave without a key
         app.add_middleware(CORSMiddleware, allow_origins=list(hosting.origins), **CORS)
-    app.include_router(stats.router(engines, media))
-    crowd = crowd or Crowd(engines, most=0)
-    app.include_router(crowds.router(crowd))
-    asked = metrics.Sources(engines, media, crowd, restarts=restarts, stood=stood)
-    if keeper:
-        asked = replace(asked, states=engines.states, held=lambda: keeper.held)
-    if public := hosting.public:
-        asked = replace(asked, waiting=lambda: public.room.waiting)
-    app.include_router(metrics.router(asked))
+
+
+def _shown(engines: Fleet, media: Switchboard, crowd: Crowd, shelf: loading.Shelf | None) -> dict[str, Source]:
+    """What who looks on live is told."""
     sources = {"stats": Source(partial(stats.live_stats, engines, media)), "crowd": Source(crowds.looked_at(crowd))}
-    if keeper:
-        shelf = loading.Shelf(engines, keeper, suggested, public=hosting.public is not None)
-        app.include_router(loading.router(shelf))
-        sources["models"] = Source(shelf.shown, every=2)
-    app.state.feed = Feed(sources)
-    app.include_router(live.router(app.state.feed))
-    return app
+    return sources | ({"models": Source(shelf.shown, every=2)} if shelf else {})
