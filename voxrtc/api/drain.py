@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from voxrtc.api.errors import ApiError
@@ -61,15 +62,7 @@ class Draining:
         self.host.over(call)
 
     def listen(self, address: str) -> Callable[[], None]:
-        leave_drain = self.drain.enter()
-        try:
-            leave_host = self.host.listen(address)
-        except ApiError:
-            leave_drain()
-            raise
-
-        def leave() -> None:
-            leave_drain()
-            leave_host()
-
-        return leave
+        with ExitStack() as leaving:
+            leaving.callback(self.drain.enter())
+            leaving.callback(self.host.listen(address))
+            return leaving.pop_all().close
