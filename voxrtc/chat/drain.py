@@ -24,12 +24,8 @@ async def _end(talk: Talk | Socket, seconds: float) -> None:
     talk.send(events.event("voxrtc.ending", seconds=seconds, message=message))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            while talk.connected and _speaks(talk):
+            while talk.connected and talk.session.speaking.sounding:
                 await asyncio.sleep(LOOK_EVERY)
     talk.send(events.error(CODE, MESSAGE))
     await asyncio.sleep(FAREWELL)
     await talk.close()
-
-
-def _speaks(talk: Talk | Socket) -> bool:
-    return talk.session.speaking.active or talk.track.clock is not None

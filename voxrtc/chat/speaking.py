@@ -54,6 +54,12 @@ class Speaking:
         """The next response is one to somebody who broke in, or follows sound that still plays."""
         return self._broke_in or self._line().track.clock is not None
 
+    @property
+    def sounding(self) -> str | None:
+        """The response that is played, or will be next."""
+        clock = self._line().track.clock
+        return clock.stream if clock else self._active.id if self._active else None
+
     def check_free(self) -> None:
         """Raises `EventError` while a response is being generated."""
         if self._active:
@@ -80,11 +86,11 @@ class Speaking:
         """The person may be about to interrupt: be silent for now. False when there is nothing to silence, or the client is
         who plays, and does that."""
         line = self._line()
-        if not line.paced or not (self._active or line.track.clock):
+        if not line.paced or not self.sounding:
             return False
         assert isinstance(line.track, PlayoutTrack)
         line.track.hold()
-        self._tell("voxrtc.held", response_id=self._sounding)
+        self._tell("voxrtc.held", response_id=self.sounding)
         return True
 
     @property
@@ -98,7 +104,7 @@ class Speaking:
         track = self._line().track
         assert isinstance(track, PlayoutTrack)
         track.resume()
-        self._tell("voxrtc.resumed", response_id=self._sounding)
+        self._tell("voxrtc.resumed", response_id=self.sounding)
 
     def interrupt(self) -> None:
         """The person has begun to speak: neither generate nor play."""
@@ -130,12 +136,6 @@ class Speaking:
     def close(self) -> None:
         if self._active:
             self._active.cancel()
-
-    @property
-    def _sounding(self) -> str | None:
-        """The response that is played, or will be next."""
-        clock = self._line().track.clock
-        return clock.stream if clock else self._active.id if self._active else None
 
     def _break_off(self, response: Response, reason: str = "client_cancelled") -> None:
         self._broke_in = self._broke_in or response.in_conversation
