@@ -148,18 +148,14 @@ async def sound(engines: Fleet, request: Generate, kind: type[Encoder], way: Way
                 if encoder is None:
                     encoder = closing_encoder.enter_context(closing(kind(reply.sample_rate)))
                     head, began, way.timing = encoder.header(), time.monotonic(), reply.timing
-                if part := await _work(encoder, encoder.encode, reply.pcm):
-                    way.sounds()
-                yield head + part
+                yield head + way.sounds(await _work(encoder, encoder.encode, reply.pcm))
                 head, taken = b"", taken + _seconds(reply)
                 now = time.monotonic()
                 played = min(taken, now - began)
                 engines.report(Playout(stream=request.stream, played=played, at=now, running=True, taken=taken))
             if encoder is None:
                 raise StreamFailed("engine_error", "The engine made no sound of this text.")
-            if part := await _work(encoder, encoder.finish):
-                way.sounds()
-            yield part
+            yield way.sounds(await _work(encoder, encoder.finish))
 
 
 async def silently(parts: AsyncGenerator[Queued | Wrote | bytes]) -> AsyncGenerator[bytes]:

@@ -41,10 +41,11 @@ class Way:
                 about["ttfa_ms"] = round(1000 * (self.sent - self.asked))
             traces.record(self.spans(request.accepted, time.monotonic()), about, failure, self.caller)
 
-    def sounds(self) -> None:
-        """A part with sound in it goes out."""
-        if self.sent is None:
+    def sounds(self, part: bytes) -> bytes:
+        """A part that goes out, which may have no sound in it."""
+        if part and self.sent is None:
             self.sent = time.monotonic()
+        return part
 
     def spans(self, accepted: float, over: float) -> list[Span]:
         """The whole, then its stages, as far as it got. The request was all read when it was `accepted`."""
