@@ -97,9 +97,8 @@ class Cloning:
 
     async def delete(self, id: str) -> None:
         """Nothing of it is left when this returns, but in streams that are just speaking. Raises `ApiError` 404."""
-        self.find(id)
-        voice = self.voices.remove(id)
-        assert voice
+        voice = self.find(id)
+        self.voices.remove(id)
         await self._forget(voice)
 
     async def keep(self) -> None:
@@ -140,8 +139,7 @@ def router(cloning: Cloning) -> APIRouter:
     routes = APIRouter(prefix=PATH, tags=["voices"], route_class=RecordingRoute)
 
     made = contract.answers(OwnVoice, 201) | contract.fails(_503="All places for voices are in use.")
-    there = contract.answers(OwnVoice) | contract.fails(_404="There is no such voice, or it is gone.")
-    gone = contract.answers(Deleted) | contract.fails(_404="There is no such voice, or it is gone.")
+    missing = contract.fails(_404="There is no such voice, or it is gone.")
 
     @routes.post("", status_code=201, responses=made, openapi_extra=contract.takes(multipart_form_data=FORM))
     async def create(request: Request) -> dict[str, Any]:
@@ -155,11 +153,11 @@ def router(cloning: Cloning) -> APIRouter:
             raise unfit(wrong, "audio_sample") from None
         return shown(await cloning.add(household(address_of(request)), name or "My voice", recording))
 
-    @routes.get("/{id}", responses=there)
+    @routes.get("/{id}", responses=contract.answers(OwnVoice) | missing)
     async def get(id: str) -> dict[str, Any]:
         return shown(cloning.find(id))
 
-    @routes.delete("/{id}", responses=gone)
+    @routes.delete("/{id}", responses=contract.answers(Deleted) | missing)
     async def delete(id: str) -> dict[str, Any]:
         await cloning.delete(id)
         return {"id": id, "object": "audio.voice", "deleted": True}

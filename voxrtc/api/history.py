@@ -18,6 +18,7 @@ from voxrtc.api import contract
 from voxrtc.chat.sums import added
 from voxrtc.messages.engine import Stats
 from voxrtc.messages.media import MediaStats
+from voxrtc.recent import Latency
 
 MINUTE = 60.0  # seconds
 KEPT = 12 * 60  # minutes
@@ -71,13 +72,14 @@ class History:
     def _minute(self, model: str, engine: Stats, media: dict[str, MediaStats]) -> Minute:
         together = added(media.values()) if media else None
         spoke = together.models.get(model) if together else None
+        turn = spoke.turn if spoke else Latency()
         return Minute(
             at=round(self._clock(), 1),
             model=model,
             ttfa_p50_ms=engine.ttfa.p50_ms,
             ttfa_p95_ms=engine.ttfa.p95_ms,
-            turn_p50_ms=spoke.turn.p50_ms if spoke else None,
-            turn_p95_ms=spoke.turn.p95_ms if spoke else None,
+            turn_p50_ms=turn.p50_ms,
+            turn_p95_ms=turn.p95_ms,
             first_sounds=engine.ttfa.count,
             streams=len(engine.streams),
             underruns=sum(self._underruns(model, name, stats) for name, stats in media.items()),

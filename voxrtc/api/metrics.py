@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -50,6 +51,8 @@ TIMES = {
 }
 OUTCOMES = ("finished", "cancelled", "failed", "gave_way")
 
+Family = TypeVar("Family", CounterMetricFamily, GaugeMetricFamily)
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -80,8 +83,8 @@ def router(sources: Sources) -> APIRouter:
             sums.note("media", {"calls": process.calls}, name)
             for model, spoke in process.models.items():
                 sums.note(f"calls {model}", _call_counts(spoke), name)
-            sums.note(f"loop {name}", {"stalls": process.stood.times, "stalled": process.stood.seconds})
-        sums.note("loop web", {"stalls": (stood := sources.stood()).times, "stalled": stood.seconds})
+            sums.note(f"loop {name}", _stall_counts(process.stood))
+        sums.note("loop web", _stall_counts(sources.stood()))
         registry = CollectorRegistry()
         registry.register(_Scrape([*_sums(sums), *_engines(counted), *_media(media), *_house(sources)]))
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
@@ -123,6 +126,10 @@ def _call_counts(spoke: Spoke) -> dict[str, float]:
     return counts | flat("response", spoke.first_sounds) | flat("turn", spoke.answers)
 
 
+def _stall_counts(stood: Stood) -> dict[str, float]:
+    return {"stalls": stood.times, "stalled": stood.seconds}
+
+
 def _sums(sums: Sums) -> Iterator[Metric]:
     counters = {name: CounterMetricFamily(metric, about, labels=["model"]) for name, (metric, about) in COUNTED.items()}
     times = {name: HistogramMetricFamily(metric, about, labels=["model"]) for name, (metric, about) in TIMES.items()}
@@ -151,10 +158,7 @@ def _sums(sums: Sums) -> Iterator[Metric]:
 def _engines(counted: Mapping[str, Stats]) -> Iterator[Metric]:
     def gauge(name: str, about: str, value: Callable[[Stats], float | None]) -> Metric:
         family = GaugeMetricFamily(f"voxrtc_{name}", about, labels=["model"])
-        for model, engine in counted.items():
-            if (known := value(engine)) is not None:
-                family.add_metric([model], known)
-        return family
+        return _by_label(family, {model: value(engine) for model, engine in counted.items()})
 
     yield gauge("streams_active", "Streams that the engine works on, or that wait.", lambda each: len(each.streams))
     yield gauge("streams_waiting", "Of these, streams that wait for a place.", lambda each: each.waiting)
@@ -173,6 +177,14 @@ def _engines(counted: Mapping[str, Stats]) -> Iterator[Metric]:
     yield gauge("engine_uptime_seconds", "Since the engine's start.", lambda each: each.uptime)
 
 
+def _by_label(family: Family, values: Mapping[str, float | None]) -> Family:
+    """What is known, by the value of its one label."""
+    for label, value in values.items():
+        if value is not None:
+            family.add_metric([label], value)
+    return family
+
+
 def _slack(streams: list[StreamStats], share: float) -> float | None:
     """Of those that have begun to sound."""
     known = sorted(stream.slack for stream in streams if stream.slack is not None)
@@ -184,11 +196,9 @@ def _media(each: Mapping[str, MediaStats]) -> Iterator[Metric]:
     if not each:
         return
     peers = GaugeMetricFamily("voxrtc_process_peers", "Of these, those of a media process.", labels=["process"])
-    for name, process in each.items():
-        peers.add_metric([name], process.peers)
     media = added(each.values())
     yield GaugeMetricFamily("voxrtc_peers", "Browsers and WebSockets that are connected.", value=media.peers)
-    yield peers
+    yield _by_label(peers, {name: process.peers for name, process in each.items()})
     yield GaugeMetricFamily("voxrtc_responses_playing", "Responses that are being played.", value=len(media.playing))
     yield GaugeMetricFamily("voxrtc_sessions_kept", "Whose line broke, and whose client may come back.", value=media.kept)
     yield GaugeMetricFamily("voxrtc_media_tasks", "Tasks of the media processes' event loops.", value=media.tasks)
@@ -208,10 +218,7 @@ def _seconds(ms: float | None) -> float | None:
 
 def _mean(name: str, about: str, networks: list[Network], value: Callable[[Network], float | None]) -> Metric:
     known = [each for network in networks if (each := value(network)) is not None]
-    family = GaugeMetricFamily(f"voxrtc_{name}", about, labels=[])
-    if known:
-        family.add_metric([], sum(known) / len(known))
-    return family
+    return GaugeMetricFamily(f"voxrtc_{name}", about, value=sum(known) / len(known) if known else None)
 
 
 def _house(sources: Sources) -> Iterator[Metric]:
@@ -220,12 +227,10 @@ def _house(sources: Sources) -> Iterator[Metric]:
         for state in STATES:
             states.add_metric([model, state], float(progress.state == state))
     memory = GaugeMetricFamily("voxrtc_model_memory_bytes", "That a model's process holds.", labels=["model"])
-    for model, held in sources.held().items():
-        memory.add_metric([model], held * 1e9)
     restarts = CounterMetricFamily("voxrtc_process_restarts", "Of processes that died.", labels=["process"])
-    for process, times in sources.restarts().items():
-        restarts.add_metric([process], times)
-    yield from [states, memory, restarts]
+    yield states
+    yield _by_label(memory, {model: held * 1e9 for model, held in sources.held().items()})
+    yield _by_label(restarts, sources.restarts())
     yield GaugeMetricFamily("voxrtc_web_tasks", "Tasks of the web process' event loop.", value=len(asyncio.all_tasks()))
     yield GaugeMetricFamily("voxrtc_crowd_listeners", "Virtual listeners.", value=sources.crowd.size)
     yield GaugeMetricFamily("voxrtc_crowd_peers", "Of these, with a WebRTC call.", value=sources.crowd.peers)
