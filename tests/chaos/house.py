@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.soak.test_talk_soak import Look, look
+from tests.census import Held, held
 
 ROLES = {
     "voxrtc.engine.process": "replica",
@@ -72,9 +72,9 @@ class House:
                 found[role].append(pid)
         return {role: sorted(pids) for role, pids in found.items()}
 
-    def looks(self) -> dict[str, list[Look]]:
+    def looks(self) -> dict[str, list[Held]]:
         """What each process holds."""
-        return {role: [look(Path(f"/proc/{pid}")) for pid in pids] for role, pids in self.processes().items()}
+        return {role: [held(pid) for pid in pids] for role, pids in self.processes().items()}
 
     async def stats(self) -> dict[str, Any] | None:
         """None while it has no engine or no media process."""

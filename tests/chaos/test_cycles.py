@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.chaos import census
+from tests import census
 from tests.chaos.manners import MANNERS, Caller
 from tests.program import Running, running
 from tests.waiting import eventually

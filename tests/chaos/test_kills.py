@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.census import Held
 from tests.chaos.conftest import MINUTES
 from tests.chaos.house import House, below, runs, settled
 from tests.chaos.kills import BACK_WITHIN, Kill, Killer
@@ -22,7 +23,6 @@ from tests.chaos.listeners import Caller, Download, Listener
 from tests.chaos.streams import TEXTS, Stream
 from tests.chaos.visitor import Visitor
 from tests.program import Running, running
-from tests.soak.test_talk_soak import Look
 
 SEED = int(os.environ.get("VOXRTC_CHAOS_SEED", "1"))
 WARM = 15.0  # seconds in which all listen and nothing is killed
@@ -38,7 +38,7 @@ LOST = {"engine_lost", "model_loading", "cut", "call lost", "browser gone"}
 class Rest:
     """What there is when nobody listens."""
 
-    looks: dict[str, list[Look]]
+    looks: dict[str, list[Held]]
     stats: dict[str, Any]
 
 

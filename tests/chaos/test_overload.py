@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.chaos import census
+from tests import census
 from tests.chaos.conftest import MINUTES
 from tests.chaos.people import SDP, Person
 from tests.chaos.visits import OVER, Visit, come

@@ -9,7 +9,6 @@ import random
 import statistics
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,7 +19,8 @@ import pytest
 from aiortc import MediaStreamTrack
 from aiortc.mediastreams import MediaStreamError
 
-from tests.program import running
+from tests.census import Held, everybody
+from tests.program import Running, running
 from tests.rtc.browser import Browser
 from tests.speech import SAID, recorded
 from voxrtc.rtc.sound import Samples
@@ -90,62 +90,32 @@ class Person(Browser):
         return said
 
 
-@dataclass(frozen=True)
-class Look:
-    """What a process holds."""
-
-    rss: int  # kB
-    threads: int
-    files: int
-
-
-def look(process: Path) -> Look:
-    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-    return Look(int(status["VmRSS"].split()[0]), int(status["Threads"]), len(list((process / "fd").iterdir())))
-
-
-def processes(port: int) -> dict[str, Path]:
-    """The server on that port and its children, as they are now, by module."""
-    found, parents = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (folder / "cmdline").read_text().split("\0")
-            parents[folder] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if words[-2:-1] == ["app.py"] and f"PORT={port}" in (folder / "environ").read_text().split("\0"):
-                found["app.py"] = folder
-            elif module := next((word for word in words if word.startswith("voxrtc.")), None):
-                found.setdefault(f"{module} {parents[folder]}", folder)
-    server = found["app.py"]
-    return {
-        name.split()[0]: folder for name, folder in found.items() if folder == server or parents[folder] == int(server.name)
-    }
-
-
 async def call(http: httpx.AsyncClient, person: Person) -> None:
     answer = await http.post("/v1/realtime/calls", content=await person.offer(), headers={"content-type": "application/sdp"})
     assert answer.status_code == 201, answer.text
     await person.accept(answer.text)
 
 
-async def soak(url: str) -> tuple[list[Person], list[int], dict[str, list[Look]], list[int]]:
-    """People, how much each said, what each process held at each look, and the media process's tasks."""
-    looks: dict[str, list[Look]] = defaultdict(list)
+async def soak(server: Running) -> tuple[list[Person], list[int], dict[str, list[Held]], list[int]]:
+    """People, how much each said, what each process held at each look, and the media process's tasks. Ends if a look fails."""
+    people = [Person(seed) for seed in range(PEERS)]
+    looks: dict[str, list[Held]] = defaultdict(list)
     tasks: list[int] = []
-    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=server.base_url, timeout=60) as http:
 
         async def watch() -> None:
             while True:
                 await asyncio.sleep(LOOK_EVERY)
                 tasks.append((await http.get("/v1/voxrtc/stats")).json()["media"]["tasks"])
-                for name, process in processes(httpx.URL(url).port or 80).items():
-                    looks[name].append(look(process))
+                for name, now in everybody(server.pid).items():
+                    looks[name].append(now)
 
-        people = [Person(seed) for seed in range(PEERS)]
         for person in people:
             await call(http, person)
-        watching = asyncio.create_task(watch())
-        said = await asyncio.gather(*(person.chat(time.monotonic() + 60 * MINUTES) for person in people))
-        watching.cancel()
+        async with asyncio.TaskGroup() as beside:
+            watching = beside.create_task(watch())
+            said = await asyncio.gather(*(person.chat(time.monotonic() + 60 * MINUTES) for person in people))
+            watching.cancel()
         await asyncio.gather(*(person.close() for person in people))
     return people, list(said), looks, tasks
 
@@ -153,7 +123,7 @@ async def soak(url: str) -> tuple[list[Person], list[int], dict[str, list[Look]]
 @pytest.mark.soak
 def test_four_people_talk_for_long_and_nothing_grows(tmp_path: Path) -> None:
     with running(tmp_path / "log.txt", VOXRTC_CHAT_LOCAL="smollm2-135m") as server:
-        people, said, looks, tasks = asyncio.run(soak(str(server.base_url)))
+        people, said, looks, tasks = asyncio.run(soak(server))
     third = len(tasks) // 3
     print(f"{MINUTES:g} minutes: {sum(said)} sentences, {sum(person.counts['response.done'] for person in people)} answers")
     for name, all_looks in looks.items():
