@@ -32,7 +32,9 @@ async def until(look: Callable[[], Found], within: float = PATIENCE, every: floa
     return found
 
 
-async def answered(ask: Callable[[], Awaitable[Found]], *not_yet: type[Exception], within: float = PATIENCE) -> Found:
+async def answered(
+    ask: Callable[[], Awaitable[Found]], *not_yet: type[Exception], within: float = PATIENCE, every: float = LOOK_EVERY
+) -> Found:
     """What `ask` answers, once it answers something. Of these exceptions none is an answer."""
     deadline = time.monotonic() + within
     while True:
@@ -40,4 +42,4 @@ async def answered(ask: Callable[[], Awaitable[Found]], *not_yet: type[Exception
             if found := await ask():
                 return found
         assert time.monotonic() < deadline, f"it did not come about in {within:.0f} s"
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(every)

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
-from tests.waiting import PATIENCE, until
+from tests.waiting import answered, until
 from voxrtc.api.app import build_app
 from voxrtc.crowd.crowd import Crowd
 from voxrtc.messages.engine import Generate
@@ -38,9 +38,12 @@ async def test_listeners_come_and_go(http: httpx.AsyncClient, tone: ToneTranspor
     assert (nobody["most"], nobody["listeners"], nobody["voices"], nobody["policy"]) == (8, 0, [], "playout")
     come = await http.post(CROWD, json={"listeners": 3, "model": "tone"})
     assert come.status_code == 200 and come.json()["listeners"] == len(come.json()["voices"]) == 3
-    async with asyncio.timeout(PATIENCE):
-        while (told := (await http.get(CROWD)).json())["figures"]["playout"]["started"] < 3:
-            await asyncio.sleep(0.01)
+
+    async def begun() -> dict[str, Any] | None:
+        now = (await http.get(CROWD)).json()
+        return now if now["figures"]["playout"]["started"] >= 3 else None
+
+    told = await answered(begun)
     assert told["model"] == "tone" and {voice[1] for voice in told["voices"]} <= {"waiting", "playing", "dry"}
     assert (await http.post(CROWD, json={"listeners": 0})).json()["voices"] == []
     await until(lambda: all(task.done() for task in tone.tasks.values()))

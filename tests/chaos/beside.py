@@ -11,9 +11,10 @@ from typing import Any
 
 import httpx
 
-from tests.chaos.house import House, settled
+from tests.chaos.house import EVERY, House
 from tests.chaos.listeners import Caller, Download, Line, Listener
 from tests.chaos.streams import TEXTS
+from tests.waiting import until
 
 LONG = " ".join([TEXTS[-1]] * 4)  # about half a minute
 
@@ -30,10 +31,10 @@ async def unaware(house: House, known: dict[str, float]) -> AsyncIterator[list[L
     listeners: list[Listener] = [Download(house.http, 1), Download(house.http, 2, "sse"), Caller(house.http, 3)]
     living = [asyncio.create_task(each.live()) for each in listeners]
     try:
-        await settled(lambda: _all_heard(listeners), 60)
+        await until(lambda: _all_heard(listeners), 60, EVERY)
         yield listeners
         since = time.monotonic()
-        await settled(lambda: _all_heard(listeners, since), 60)
+        await until(lambda: _all_heard(listeners, since), 60, EVERY)
     finally:
         for each in listeners:
             each.stop()
@@ -44,7 +45,7 @@ async def unaware(house: House, known: dict[str, float]) -> AsyncIterator[list[L
     assert not spoilt, spoilt
 
 
-async def _all_heard(listeners: list[Listener], since: float = 0.0) -> bool:
+def _all_heard(listeners: list[Listener], since: float = 0.0) -> bool:
     """Each of them has heard a stream that it asked for since then."""
     return all(any(stream.asked >= since and stream.ended for stream in each.streams) for each in listeners)
 

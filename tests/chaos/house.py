@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,9 @@ from typing import Any
 import httpx
 
 from tests.census import Held, held
+from tests.waiting import answered
 
+EVERY = 0.1  # seconds between two looks: who looked all the time would load the server that is looked at
 ROLES = {
     "voxrtc.engine.process": "replica",
     "voxrtc.engine.cluster": "engine",
@@ -89,7 +89,7 @@ class House:
             ready = await self.http.get("/readyz")
             return stats is not None and len(stats["engines"]["lark"]["replicas"]) == 2 and ready.status_code == 200
 
-        await settled(look, within)
+        await answered(look, within=within, every=EVERY)
 
     async def idle(self) -> dict[str, Any]:
         """Until nobody is spoken to, there, or waited for; its stats then."""
@@ -99,14 +99,7 @@ class House:
             engine, media = (stats["engines"]["lark"], stats["media"]) if stats else ({"streams": [0]}, {})
             return not (engine["streams"] or media["peers"] or media["playing"] or media["kept"])
 
-        await settled(look, 60)  # a session is kept for 30 s after its line broke
+        await answered(look, within=60, every=EVERY)  # a session is kept for 30 s after its line broke
         stats = await self.stats()
         assert stats
         return stats
-
-
-async def settled(look: Callable[[], Awaitable[bool]], within: float) -> None:
-    """Until `look`, which is asked again and again, says so."""
-    async with asyncio.timeout(within):
-        while not await look():
-            await asyncio.sleep(0.1)

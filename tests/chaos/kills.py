@@ -8,8 +8,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tests.chaos.house import House, below, chromium, kill, runs, settled
+from tests.chaos.house import EVERY, House, below, chromium, kill, runs
 from tests.chaos.streams import Stream
+from tests.waiting import answered, until
 
 Kind = Literal["replica", "engine", "media", "browser"]
 BAG: list[Kind] = ["replica", "browser", "media", "replica", "engine", "replica", "browser"]  # drawn from until it is empty
@@ -75,9 +76,10 @@ class Killer:
         await self._house.ready(BACK_WITHIN)
         if kind in ("media", "browser"):
             calls = before["media"]["calls"] if kind == "browser" else 0
-            await settled(lambda: self._all_there(calls), BACK_WITHIN)
+            await answered(lambda: self._all_there(calls), within=BACK_WITHIN, every=EVERY)
         back = time.monotonic()
-        await settled(lambda: _ended(orphans), BACK_WITHIN)  # Ray's take a minute to see that their head is gone
+        # Ray's take a minute to see that their head is gone
+        await until(lambda: not any(map(runs, orphans)), BACK_WITHIN, EVERY)
         elsewhere = frozenset().union(*(its for name, its in marks.items() if name != gone))
         return Kill(kind, at, back, marks.get(gone, frozenset()), elsewhere)
 
@@ -90,7 +92,7 @@ class Killer:
                 missing.update(REPLICAS - {each["name"] for each in stats["engines"]["lark"]["replicas"]})
             return bool(missing)
 
-        await settled(look, BACK_WITHIN)
+        await answered(look, within=BACK_WITHIN, every=EVERY)
         (name,) = missing
         return name
 
@@ -104,8 +106,3 @@ def _marks(stats: dict[str, Any]) -> dict[str, frozenset[str]]:
     """Of streams, by replica."""
     streams = stats["engines"]["lark"]["streams"]
     return {name: frozenset(each["stream"] for each in streams if each["replica"] == name) for name in REPLICAS}
-
-
-async def _ended(pids: set[int]) -> bool:
-    """What a process had started ends with it."""
-    return not any(map(runs, pids))

@@ -20,11 +20,11 @@ import httpx
 import pytest
 
 from tests.chaos.beside import lengths, unaware
-from tests.chaos.house import House, below, runs, settled
+from tests.chaos.house import EVERY, House, below, runs
 from tests.engine.test_loading import TINY, fetched, pocket_card
 from tests.fake_hub import Hub, serving
 from tests.program import READY_WITHIN, ROOT
-from tests.waiting import eventually
+from tests.waiting import answered, eventually, until
 
 MOUNT = """
 mount -t tmpfs -o size=64k full "$1" && mount -t tmpfs -o size="$3" files "$2" || exit 1
@@ -125,9 +125,9 @@ async def _live(program: Cramped, hub: Hub) -> None:
     async with httpx.AsyncClient(base_url=program.url, timeout=60) as http:
         house, real = House(program.process.pid, http), await lengths(http)
         async with unaware(house, real):
-            await settled(lambda: _chat_has_failed(http), 120)
+            await answered(lambda: _chat_has_failed(http), within=120, every=EVERY)
             assert (await http.post("/v1/voxrtc/models/tiny/load", json={})).status_code == 202
-            await settled(lambda: _half_a_file(program), 60)
+            await until(lambda: program.parts, 60, EVERY)
             program.fill()
             assert hub.gate
             hub.gate.set()
@@ -142,10 +142,6 @@ async def _live(program: Cramped, hub: Hub) -> None:
             answer = await http.post("/v1/audio/speech", json={"model": "tiny", "input": "Hello.", "response_format": "pcm"})
             assert answer.status_code == 200 and answer.content
         await house.idle()
-
-
-async def _half_a_file(program: Cramped) -> bool:
-    return bool(program.parts)
 
 
 async def _chat_has_failed(http: httpx.AsyncClient) -> bool:
@@ -165,5 +161,5 @@ async def _until(http: httpx.AsyncClient, state: str) -> dict[str, Any]:
         found.update(next(model for model in models if model["name"] == "tiny"))
         return bool(found["state"] == state)
 
-    await settled(look, 90)
+    await answered(look, within=90, every=EVERY)
     return found

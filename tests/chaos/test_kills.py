@@ -17,12 +17,13 @@ import pytest
 
 from tests.census import Held
 from tests.chaos.conftest import MINUTES
-from tests.chaos.house import House, below, runs, settled
+from tests.chaos.house import EVERY, House, below, runs
 from tests.chaos.kills import BACK_WITHIN, Kill, Killer
 from tests.chaos.listeners import Caller, Download, Listener
 from tests.chaos.streams import TEXTS, Stream
 from tests.chaos.visitor import Visitor
 from tests.program import Running, running
+from tests.waiting import answered, until
 
 SEED = int(os.environ.get("VOXRTC_CHAOS_SEED", "1"))
 WARM = 15.0  # seconds in which all listen and nothing is killed
@@ -59,7 +60,7 @@ class Crowd:
             stats = await house.stats()
             return stats is not None and stats["media"]["peers"] == calls
 
-        await settled(look, BACK_WITHIN)
+        await answered(look, within=BACK_WITHIN, every=EVERY)
         return calls
 
     async def leave(self) -> list[Stream]:
@@ -156,25 +157,17 @@ async def ended(house: House, program: Running, lengths: dict[str, float]) -> No
     async def refused() -> bool:
         return (await house.http.get("/readyz")).status_code == 503
 
-    await settled(refused, 5)
+    await answered(refused, within=5, every=EVERY)
     late = await Download(house.http, 0).hear()
     assert late.told == "shutting_down"
-    await settled(lambda: _parted(crowd.callers), ENDED_WITHIN)
+    await until(lambda: all(len(caller.farewells) > 1 for caller in crowd.callers), ENDED_WITHIN, EVERY)
     streams = [stream for stream in await crowd.leave() if stream.asked < asked]
     assert all(stream.whole(lengths) for stream in streams), [stream for stream in streams if not stream.whole(lengths)]
     for caller in crowd.callers:
         assert [each["type"] for each in caller.farewells[:2]] == ["voxrtc.ending", "error"]
     assert await asyncio.to_thread(program.process.wait, ENDED_WITHIN) == 0
     print(f"ended {time.monotonic() - asked:.1f} s after SIGTERM")
-    await settled(lambda: _gone(set(family)), 5)
-
-
-async def _parted(callers: list[Caller]) -> bool:
-    return all(len(caller.farewells) > 1 for caller in callers)
-
-
-async def _gone(pids: set[int]) -> bool:
-    return not any(map(runs, pids))
+    await until(lambda: not any(map(runs, family)), 5, EVERY)
 
 
 async def everything(program: Running, seconds: float) -> None:

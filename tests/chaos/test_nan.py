@@ -17,6 +17,7 @@ from tests.chaos.house import House, below
 from tests.chaos.listeners import Download
 from tests.chaos.streams import TEXTS
 from tests.program import ROOT, Running, running
+from tests.waiting import until
 from voxrtc.engine.client import EngineClient
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.messages.engine import Chunk, Generate, Sampling
@@ -82,8 +83,7 @@ async def _samples(program: Running, name: str, beside: Iterable[object]) -> lis
         return pcm
 
     async with asyncio.timeout(60):
-        while engine.state != "ready":
-            await asyncio.sleep(0.01)
+        await until(lambda: engine.state == "ready")
         sounds = [asyncio.create_task(speak(number, text)) for number, text in enumerate(TEXTS)]
         for _ in TEXTS:
             await sounding.acquire()

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.fake_engine import TONE_MODEL, ToneProcesses, ToneTransport
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 from voxrtc.cards import Card, Needs
 from voxrtc.engine.fleet import Fleet
 from voxrtc.engine.keeper import SHARE, Budget, Keeper
@@ -202,12 +202,10 @@ async def test_speeds_are_estimated_then_learned(house: House, monkeypatch: pyte
 async def test_it_watches_what_comes_and_goes(tmp_path: Path) -> None:
     house = House(tmp_path, budget=0)
     watching = asyncio.create_task(house.keeper.watch())
-    async with asyncio.timeout(PATIENCE):
-        await until(lambda: house.measured, every=0)
-        await house.load("lark")
-        await until(lambda: house.keeper.room == pytest.approx(SHARE * 7 + 2))
-        assert house.keeper.held == {"lark": 2.0}
-        await house.fleet.unload("lark")
-        while house.keeper.room != pytest.approx(SHARE * 9):
-            await asyncio.sleep(0.001)
+    await until(lambda: house.measured, every=0)
+    await house.load("lark")
+    await until(lambda: house.keeper.room == pytest.approx(SHARE * 7 + 2))
+    assert house.keeper.held == {"lark": 2.0}
+    await house.fleet.unload("lark")
+    await until(lambda: house.keeper.room == pytest.approx(SHARE * 9))
     watching.cancel()
