@@ -78,8 +78,35 @@ def process_of(module: str, *arguments: str, **settings: str) -> Iterator[subpro
 
 
 def children(of: int) -> set[int]:
-    """The processes that this one has started and that run; on Linux."""
-    return {int(pid) for pid in Path(f"/proc/{of}/task/{of}/children").read_text().split()}
+    """The processes that this one has started, in any of its threads, and that run; on Linux."""
+    found = set[int]()
+    for thread in Path(f"/proc/{of}/task").iterdir():
+        with suppress(OSError):  # a thread may end meanwhile
+            found |= set(map(int, (thread / "children").read_text().split()))
+    return found
+
+
+def below(parent: int) -> dict[int, list[str]]:
+    """The processes that come from this one, with their command lines; not itself."""
+    parents, words = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, ancestor = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+            if state != "Z":
+                parents[int(folder.name)] = int(ancestor)
+                words[int(folder.name)] = (folder / "cmdline").read_text().rstrip("\0").split("\0")
+
+    def comes(pid: int) -> bool:
+        return pid in parents and (parents[pid] == parent or comes(parents[pid]))
+
+    return {pid: words[pid] for pid in parents if comes(pid)}
+
+
+def runs(pid: int) -> bool:
+    """It is there, and no zombie."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
 
 
 def module(pid: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from tests.census import Held, held
+from tests.program import below
 from tests.waiting import answered
 
 EVERY = 0.1  # seconds between two looks: who looked all the time would load the server that is looked at
@@ -21,29 +22,6 @@ ROLES = {
     "voxrtc.chat.media": "media",
     "voxrtc.asr.process": "speech to text",
 }
-
-
-def below(parent: int) -> dict[int, list[str]]:
-    """The processes that come from this one, with their command lines; not itself."""
-    parents, words = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            state, ancestor = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:2]
-            if state != "Z":
-                parents[int(folder.name)] = int(ancestor)
-                words[int(folder.name)] = (folder / "cmdline").read_text().rstrip("\0").split("\0")
-
-    def comes(pid: int) -> bool:
-        return pid in parents and (parents[pid] == parent or comes(parents[pid]))
-
-    return {pid: words[pid] for pid in parents if comes(pid)}
-
-
-def runs(pid: int) -> bool:
-    """It is there, and no zombie."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    return False
 
 
 def kill(pids: set[int]) -> None:

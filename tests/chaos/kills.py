@@ -8,8 +8,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tests.chaos.house import EVERY, House, below, chromium, kill, runs
+from tests.chaos.house import EVERY, House, chromium, kill
 from tests.chaos.streams import Stream
+from tests.program import below, runs
 from tests.waiting import answered, until
 
 Kind = Literal["replica", "engine", "media", "browser"]

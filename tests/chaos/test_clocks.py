@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from tests.chaos.beside import LONG, Ear, lengths, scrape, unaware
-from tests.chaos.house import House, below
+from tests.chaos.house import House
 from tests.chaos.listeners import Download
-from tests.program import Running, running
+from tests.program import Running, below, running
 
 HOUR, DAY = 3600, 24 * 3600
 JUMPS = (HOUR, -HOUR, DAY, -DAY, 400 * DAY, 0)  # seconds by which the clock is off

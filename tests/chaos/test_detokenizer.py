@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.test_process import TEXT, connected, quiet, request
-from tests.program import alive, module, process_of
+from tests.program import alive, children, module, process_of
 from tests.waiting import eventually
 from voxrtc.engine.client import StreamFailed
 from voxrtc.settings import Settings
@@ -18,10 +18,8 @@ KILLS = 3
 
 
 def detokenizer(of: int) -> int:
-    """The engine's child, whichever thread started it; 0 when there is none."""
-    tasks = Path(f"/proc/{of}/task").iterdir()
-    pids = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
-    return next((pid for pid in pids if module(pid) == "voxrtc.engine.detokenizer_process"), 0)
+    """The engine's child; 0 when there is none."""
+    return next((pid for pid in children(of) if module(pid) == "voxrtc.engine.detokenizer_process"), 0)
 
 
 @pytest.mark.anyio

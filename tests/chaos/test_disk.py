@@ -20,10 +20,10 @@ import httpx
 import pytest
 
 from tests.chaos.beside import lengths, unaware
-from tests.chaos.house import EVERY, House, below, runs
+from tests.chaos.house import EVERY, House
 from tests.engine.test_loading import TINY, fetched, pocket_card
 from tests.fake_hub import Hub, serving
-from tests.program import READY_WITHIN, ROOT
+from tests.program import READY_WITHIN, ROOT, below, runs
 from tests.waiting import answered, eventually, until
 
 MOUNT = """

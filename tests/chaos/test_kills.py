@@ -17,12 +17,12 @@ import pytest
 
 from tests.census import Held
 from tests.chaos.conftest import MINUTES
-from tests.chaos.house import EVERY, House, below, runs
+from tests.chaos.house import EVERY, House
 from tests.chaos.kills import BACK_WITHIN, Kill, Killer
 from tests.chaos.listeners import Caller, Download, Listener
 from tests.chaos.streams import TEXTS, Stream
 from tests.chaos.visitor import Visitor
-from tests.program import Running, running
+from tests.program import Running, below, running, runs
 from tests.waiting import answered, until
 
 SEED = int(os.environ.get("VOXRTC_CHAOS_SEED", "1"))

@@ -13,10 +13,10 @@ import httpx
 from safetensors.torch import load_file, save_file
 
 from tests.chaos.beside import Ear, lengths, unaware
-from tests.chaos.house import House, below
+from tests.chaos.house import House
 from tests.chaos.listeners import Download
 from tests.chaos.streams import TEXTS
-from tests.program import ROOT, Running, running
+from tests.program import ROOT, Running, below, running
 from tests.waiting import until
 from voxrtc.engine.client import EngineClient
 from voxrtc.engine.transport import ZmqTransport

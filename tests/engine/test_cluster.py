@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.test_process import TEXT, request
+from tests.program import below
 from tests.waiting import answered
 from voxrtc.engine.client import EngineClient, EngineLost, StreamFailed
 from voxrtc.engine.transport import ZmqTransport
@@ -24,19 +25,7 @@ WITHIN = 120.0  # seconds for two replicas, on a machine that does something els
 
 def actors(parent: int) -> list[int]:
     """The processes of Ray's below `parent` that have replicas in them."""
-    parents, named = {}, []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if (folder / "cmdline").read_text().startswith("ray::Actor"):
-                named.append(int(folder.name))
-        except OSError:
-            continue
-
-    def below(pid: int) -> bool:
-        return pid == parent or (pid in parents and below(parents[pid]))
-
-    return [pid for pid in named if below(pid)]
+    return [pid for pid, words in below(parent).items() if words[0].startswith("ray::Actor")]
 
 
 async def both(client: EngineClient) -> Stats:
