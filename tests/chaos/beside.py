@@ -68,10 +68,6 @@ class Ear(Line):
         transceiver.receiver._handle_rtp_packet = note  # type: ignore[method-assign]
         await super().call(http)
 
-    def speak(self, text: str) -> None:
-        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        self.send("response.create", response={"conversation": "none", "input": [item]})
-
     async def wait(self, type: str, within: float = 60.0) -> dict[str, Any]:
         """The next event of this type."""
         async with asyncio.timeout(within):

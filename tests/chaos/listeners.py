@@ -167,8 +167,7 @@ class Caller(Listener):
         if line.channel.readyState != "open":
             raise CallLost("closed")
         stream = self._ask()
-        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": stream.text}]}
-        line.send("response.create", response={"conversation": "none", "input": [item]})
+        line.have_said(stream.text)
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._follow(stream, line)

@@ -13,9 +13,10 @@ from typing import Any
 import httpx
 import numpy as np
 from aiortc import MediaStreamTrack
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 
 from tests.chaos.people import SDP, Person
+from tests.rtc.browser import own_words
 from tests.soak.test_talk_soak import Mouth
 from tests.speech import recorded
 from voxrtc.rtc.tunnel import NUMBER, RENDERED, UPWARDS
@@ -191,7 +192,7 @@ async def tunnels(caller: Caller) -> None:
     """Without UDP. Some hang up, others' sockets break, of which some may come back and do not."""
     async with caller.socket("/v1/voxrtc/tunnel") as socket:
         await socket.send(json.dumps({"session": {}} | ({"resume": {}} if caller.rng.random() < 0.3 else {})))
-        await _ask(socket, caller.sentence)
+        await socket.send(json.dumps(own_words(caller.sentence)))
         packets = 0
         async for message in socket:
             if isinstance(message, bytes) and len(message) > NUMBER.size + 3:
@@ -205,17 +206,12 @@ async def tunnels(caller: Caller) -> None:
 
 async def talks_over_a_socket(caller: Caller) -> None:
     async with caller.socket("/v1/realtime?model=lark") as socket:
-        await _ask(socket, caller.sentence)
+        await socket.send(json.dumps(own_words(caller.sentence)))
         async for message in socket:
             if json.loads(message)["type"] == "response.output_audio.delta":
                 break
         if caller.rng.random() < 0.5:
             socket.transport.abort()
-
-
-async def _ask(socket: ClientConnection, sentence: str) -> None:
-    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": sentence}]}
-    await socket.send(json.dumps({"type": "response.create", "response": {"conversation": "none", "input": [item]}}))
 
 
 async def closes_the_stream(caller: Caller) -> None:

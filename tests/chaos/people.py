@@ -38,11 +38,6 @@ class Person(Browser):
         await self.accept(answer.text)
         return answer.headers["location"]
 
-    def have_said(self, text: str) -> None:
-        """As the assistant's own words, which are spoken as they are."""
-        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        self.send("response.create", response={"conversation": "none", "input": [item]})
-
     async def until(self, *types: str) -> None:
         """One more event of one of these types."""
         before = sum(self.counts[type] for type in types)

@@ -68,7 +68,7 @@ async def _stop(program: Running) -> None:
         (media,) = house.processes()["media"]
         ear, downloads = Ear(), [Download(http, seed, way) for seed, way in enumerate(("pcm", "sse"))]
         await ear.call(http)
-        ear.speak(LONG)
+        ear.have_said(LONG)
         await ear.wait("output_audio_buffer.started")
         living = [asyncio.create_task(each.live()) for each in downloads]
         for number in range(STOPS):
@@ -110,7 +110,7 @@ async def _sleep(program: Running) -> None:
         before = house.looks()
         ear, download = Ear(), Download(http, 0)
         await ear.call(http)
-        ear.speak(LONG)
+        ear.have_said(LONG)
         await ear.wait("output_audio_buffer.started")
         hearing = asyncio.create_task(download.hear(LONG))
         await asyncio.sleep(2)

@@ -100,6 +100,6 @@ async def _over_http(http: httpx.AsyncClient, told: list[str]) -> None:
 async def _in_a_call(http: httpx.AsyncClient, told: list[str]) -> None:
     ear = Ear()
     await ear.call(http)
-    ear.speak(POISON)
+    ear.have_said(POISON)
     told.append((await ear.wait("response.done"))["response"]["status"])
     await ear.close()

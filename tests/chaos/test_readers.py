@@ -14,6 +14,7 @@ from websockets.asyncio.client import connect
 from tests.chaos.beside import LONG, lengths, scrape, unaware
 from tests.chaos.house import House
 from tests.program import Running, running
+from tests.rtc.browser import own_words
 from voxrtc.listening import UNREAD_FOR
 
 EACH = 2
@@ -124,8 +125,6 @@ async def _unread(url: str):  # type: ignore[no-untyped-def]
     """A Realtime client that asks for much and reads nothing of it."""
     socket = await connect(url, max_queue=1, compression=None, ping_interval=None)
     for _ in range(8):
-        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": LONG}]}
-        response = {"conversation": "none", "input": [item]}
-        await socket.send(json.dumps({"type": "response.create", "response": response}))
+        await socket.send(json.dumps(own_words(LONG)))
     socket.transport.pause_reading()
     return socket

@@ -9,7 +9,7 @@ from itertools import pairwise
 from tests.chat.test_growth import kinds
 from tests.chat.test_media import ask, server
 from tests.fake_engine import ToneTransport
-from tests.rtc.browser import Browser
+from tests.rtc.browser import Browser, own_words
 from tests.waiting import until
 from voxrtc.chat.media import MediaServer
 from voxrtc.messages.media import (
@@ -31,8 +31,7 @@ from voxrtc.messages.media import (
 from voxrtc.rtc.tunnel import NUMBER, RENDERED, UPWARDS
 
 CALLS = 2  # of each kind in a round
-ITEM = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "one two three"}]}
-SAY = json.dumps({"type": "response.create", "response": {"conversation": "none", "input": [ITEM]}})
+SAY = json.dumps(own_words("one two three"))
 
 
 async def webrtc(media: MediaServer, call: str, hangs_up: bool) -> None:

@@ -40,6 +40,12 @@ class Tone(MediaStreamTrack):
         return frame
 
 
+def own_words(text: str) -> dict[str, Any]:
+    """The event that has the assistant say this, as it is, beside the conversation."""
+    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    return {"type": "response.create", "response": {"conversation": "none", "input": [item]}}
+
+
 class Browser:
     """Offers audio and the data channel; keeps the events and the sound that come."""
 
@@ -76,6 +82,10 @@ class Browser:
         """Ask for `text` to be spoken."""
         self.write(text)
         self.send("response.create")
+
+    def have_said(self, text: str) -> None:
+        """As the assistant's own words."""
+        self.send(**own_words(text))
 
     def talk(self, rate: int, layout: str) -> None:
         """Give the sound of a microphone, a tone, to the call."""
