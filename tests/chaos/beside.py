@@ -57,7 +57,7 @@ class Ear(Line):
         super().__init__()
         self.packets: list[tuple[float, int, int]] = []
 
-    async def call(self, http: httpx.AsyncClient) -> None:
+    async def call(self, http: httpx.AsyncClient) -> str:
         (transceiver,) = self.connection.getTransceivers()
         take = transceiver.receiver._handle_rtp_packet
 
@@ -66,7 +66,7 @@ class Ear(Line):
             await take(packet, *rest, **named)
 
         transceiver.receiver._handle_rtp_packet = note  # type: ignore[method-assign]
-        await super().call(http)
+        return await super().call(http)
 
     async def wait(self, type: str, within: float = 60.0) -> dict[str, Any]:
         """The next event of this type."""

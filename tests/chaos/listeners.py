@@ -12,11 +12,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-from aiortc import MediaStreamTrack
-from aiortc.mediastreams import MediaStreamError
 
 from tests.chaos.streams import RATE, TEXTS, Stream, Way
-from tests.rtc.browser import Browser
+from tests.rtc.browser import Deaf
 
 PATIENCE = 60.0  # seconds for an utterance: what takes longer hangs
 SILENT = 4.0  # seconds without a word of the server, after which a call is lost
@@ -103,7 +101,7 @@ class CallLost(Exception):
     """There is no call, or no more."""
 
 
-class Line(Browser):
+class Line(Deaf):
     """A call of which only the events are kept, until they are read. It pings, as the page does."""
 
     def __init__(self) -> None:
@@ -112,19 +110,15 @@ class Line(Browser):
 
     async def _take(self, event: dict[str, Any]) -> None:
         self.news.put_nowait(event)
+        await super()._take(event)
 
-    async def _listen(self, track: MediaStreamTrack) -> None:
-        with contextlib.suppress(MediaStreamError):
-            while True:
-                await track.recv()
-
-    async def call(self, http: httpx.AsyncClient) -> None:
-        sdp = {"content": await self.offer(), "headers": {"Content-Type": "application/sdp"}}
-        answer = await http.post("/v1/realtime/calls", **sdp)  # type: ignore[arg-type]
+    async def call(self, http: httpx.AsyncClient) -> str:
+        answer = await self.ask(http)
         if answer.status_code != 201:
             raise CallLost(answer.json()["error"]["code"])
         await self.accept(answer.text)
         self._spawn(self._ping())
+        return answer.headers["location"]
 
     async def next(self) -> dict[str, Any]:
         """Raises `CallLost` when the server is silent for too long."""

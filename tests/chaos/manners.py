@@ -15,9 +15,8 @@ import numpy as np
 from aiortc import MediaStreamTrack
 from websockets.asyncio.client import connect
 
-from tests.chaos.people import SDP, Person
-from tests.rtc.browser import own_words
-from tests.soak.test_talk_soak import Mouth
+from tests.chaos.people import Person
+from tests.rtc.browser import SDP, Mouth, own_words
 from tests.speech import recorded
 from voxrtc.rtc.tunnel import NUMBER, RENDERED, UPWARDS
 
@@ -105,8 +104,7 @@ async def vanishes_while_it_waits(caller: Caller) -> None:
 async def leaves_amid_negotiation(caller: Caller) -> None:
     """The answer comes to nobody."""
     person = Person()
-    answer = await caller.http.post("/v1/realtime/calls", content=await person.offer(), headers=SDP)
-    assert answer.status_code == 201
+    assert (await person.ask(caller.http)).status_code == 201
     await person.close()
 
 

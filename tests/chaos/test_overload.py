@@ -18,9 +18,10 @@ import httpx
 
 from tests import census
 from tests.chaos.conftest import MINUTES
-from tests.chaos.people import SDP, Person
+from tests.chaos.people import Person
 from tests.chaos.visits import OVER, Visit, come
 from tests.program import Running, running
+from tests.rtc.browser import SDP
 from tests.waiting import eventually
 from voxrtc.bench.workload import requests
 from voxrtc.recent import quantile

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
 import av
+import httpx
 import numpy as np
 from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 
 from tests.waiting import PATIENCE
-from voxrtc.rtc.sound import RATE, RTP_RATE
+from voxrtc.rtc.microphone import RATE as SPOKEN
+from voxrtc.rtc.sound import RATE, RTP_RATE, Samples
+
+SDP = {"content-type": "application/sdp"}
 
 
 class Tone(MediaStreamTrack):
@@ -37,6 +43,31 @@ class Tone(MediaStreamTrack):
         frame = av.AudioFrame.from_ndarray(pcm, format="s16", layout=self._layout)
         frame.sample_rate, frame.pts, frame.time_base = self._rate, self._sent, Fraction(1, self._rate)
         self._sent += samples
+        return frame
+
+
+class Mouth(MediaStreamTrack):
+    """Silence, or what it is told to say, at `SPOKEN` and at the pace of the clock."""
+
+    kind = "audio"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = np.zeros(0, np.int16)
+        self._sent, self._began = 0, time.monotonic()
+
+    def say(self, words: Samples) -> None:
+        self._words = np.concatenate([self._words, words])
+
+    async def recv(self) -> av.AudioFrame:
+        if self.readyState != "live":
+            raise MediaStreamError
+        count = SPOKEN // 50
+        await asyncio.sleep(self._began + self._sent / SPOKEN - time.monotonic())
+        now, self._words = self._words[:count], self._words[count:]
+        frame = av.AudioFrame.from_ndarray(np.pad(now, (0, count - len(now)))[None], format="s16", layout="mono")
+        frame.sample_rate, frame.pts, frame.time_base = SPOKEN, self._sent, Fraction(1, SPOKEN)
+        self._sent += count
         return frame
 
 
@@ -134,3 +165,38 @@ class Browser:
             while True:
                 frame = await track.recv()
                 self._sound.append(frame.to_ndarray().reshape(-1, 2)[:: RTP_RATE // RATE, 0])
+
+
+class Deaf(Browser):
+    """Keeps nothing of what comes, so that it may listen for hours: `counts` are how many events of each type came."""
+
+    def __init__(self, direction: str = "recvonly") -> None:
+        super().__init__(direction)
+        self.counts: Counter[str] = Counter()
+
+    async def ask(self, http: httpx.AsyncClient) -> httpx.Response:
+        """The answer to its offer."""
+        return await http.post("/v1/realtime/calls", content=await self.offer(), headers=SDP)
+
+    async def call(self, http: httpx.AsyncClient) -> str:
+        """Where the call is, to be deleted."""
+        answer = await self.ask(http)
+        assert answer.status_code == 201, answer.text
+        await self.accept(answer.text)
+        return answer.headers["location"]
+
+    async def until(self, *types: str) -> None:
+        """One more event of one of these types."""
+        before = sum(self.counts[type] for type in types)
+        async with self._came:
+            await self._came.wait_for(lambda: sum(self.counts[type] for type in types) > before)
+
+    async def _take(self, event: dict[str, Any]) -> None:
+        async with self._came:
+            self.counts[event["type"]] += 1
+            self._came.notify_all()
+
+    async def _listen(self, track: MediaStreamTrack) -> None:
+        with contextlib.suppress(MediaStreamError):
+            while True:
+                await track.recv()

@@ -3,97 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import statistics
 import time
-from collections import Counter, defaultdict
-from fractions import Fraction
+from collections import defaultdict
 from pathlib import Path
 
-import av
 import httpx
-import numpy as np
 import pytest
-from aiortc import MediaStreamTrack
-from aiortc.mediastreams import MediaStreamError
 
 from tests.census import Held, everybody
 from tests.program import Running, running
-from tests.rtc.browser import Browser
+from tests.rtc.browser import Deaf, Mouth
 from tests.speech import SAID, recorded
-from voxrtc.rtc.sound import Samples
 
 PEERS = 4
 MINUTES = float(os.environ.get("VOXRTC_SOAK_MINUTES", "10"))
 PAUSES = (4.0, 30.0)  # seconds between two sentences of a person
 WITHIN = 30.0  # seconds in which a sentence is written down
 LOOK_EVERY = 5.0  # seconds
-RATE = 16_000
 
 
-class Mouth(MediaStreamTrack):
-    """Silence, or what it is told to say, at the pace of the clock."""
-
-    kind = "audio"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._words = np.zeros(0, np.int16)
-        self._sent, self._began = 0, time.monotonic()
-
-    def say(self, words: Samples) -> None:
-        self._words = np.concatenate([self._words, words])
-
-    async def recv(self) -> av.AudioFrame:
-        if self.readyState != "live":
-            raise MediaStreamError
-        count = RATE // 50
-        await asyncio.sleep(self._began + self._sent / RATE - time.monotonic())
-        now, self._words = self._words[:count], self._words[count:]
-        frame = av.AudioFrame.from_ndarray(np.pad(now, (0, count - len(now)))[None], format="s16", layout="mono")
-        frame.sample_rate, frame.pts, frame.time_base = RATE, self._sent, Fraction(1, RATE)
-        self._sent += count
-        return frame
-
-
-class Person(Browser):
-    """Talks now and then, and counts what comes back; keeps nothing."""
+class Person(Deaf):
+    """Talks now and then, and counts what comes back."""
 
     def __init__(self, seed: int) -> None:
         super().__init__("sendrecv")
-        self.counts: Counter[str] = Counter()
         self.mouth, self._chance = Mouth(), random.Random(seed)
         self._sender.replaceTrack(self.mouth)
 
-    async def _take(self, event: dict) -> None:  # type: ignore[type-arg]
-        self.counts[event["type"]] += 1
-        async with self._came:
-            self._came.notify_all()
-
-    async def _listen(self, track: MediaStreamTrack) -> None:
-        with contextlib.suppress(MediaStreamError):
-            while True:
-                await track.recv()
-
     async def chat(self, until: float) -> int:
         """Say sentences, each once the one before was written down. How many there were."""
-        said, done = 0, "conversation.item.input_audio_transcription.completed"
+        said = 0
         while time.monotonic() < until:
             await asyncio.sleep(self._chance.uniform(*PAUSES))
-            before = self.counts[done]
             self.mouth.say(recorded(self._chance.choice(sorted(SAID))))
-            async with self._came:
-                await asyncio.wait_for(self._came.wait_for(lambda: self.counts[done] > before), WITHIN)  # noqa: B023
+            await asyncio.wait_for(self.until("conversation.item.input_audio_transcription.completed"), WITHIN)
             said += 1
         return said
-
-
-async def call(http: httpx.AsyncClient, person: Person) -> None:
-    answer = await http.post("/v1/realtime/calls", content=await person.offer(), headers={"content-type": "application/sdp"})
-    assert answer.status_code == 201, answer.text
-    await person.accept(answer.text)
 
 
 async def soak(server: Running) -> tuple[list[Person], list[int], dict[str, list[Held]], list[int]]:
@@ -111,7 +59,7 @@ async def soak(server: Running) -> tuple[list[Person], list[int], dict[str, list
                     looks[name].append(now)
 
         for person in people:
-            await call(http, person)
+            await person.call(http)
         async with asyncio.TaskGroup() as beside:
             watching = beside.create_task(watch())
             said = await asyncio.gather(*(person.chat(time.monotonic() + 60 * MINUTES) for person in people))
