@@ -12,8 +12,7 @@ from torch import Tensor
 
 from tests.cuda.full import FULL, GPU, full, refuse
 from tests.engine.toy import Bench
-from tests.speechlm.families import MODELS, Voice
-from tests.speechlm.test_lanes import speak
+from tests.speechlm.families import MODELS, RECORDED, Voice, speak
 from voxrtc.bench import random_models
 from voxrtc.engine.device import Device
 from voxrtc.engine.graphs import CudaRecorder, Graphs
@@ -21,7 +20,6 @@ from voxrtc.engine.sdpa_attention import SdpaAttention
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")]
 
-RECORDED = ("orpheus", "csm", "pocket")  # whose detokenizers can be
 HISTORY = [(0, [1, 2, 3, 2, 2, 1]), (1, [4, 1, 0, 2, 2]), (1, [7]), (2, [1, 1, 1, 1, 1]), (3, [40, 2])]
 
 

@@ -36,6 +36,8 @@ from voxrtc.speechlm.weights import read_folder, read_json, read_pickle
 
 Place = torch.device | None
 POCKETS = ("plain", "drifting", "pointwise")
+RECORDED = ("orpheus", "csm", "pocket")  # whose detokenizers can be, as a device records them
+TOLERANCE = 1e-5  # of sound; the interface promises 1e-4
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 
 
@@ -247,3 +249,28 @@ DETOKENIZERS: dict[str, Callable[[Path], Voice]] = {
     "flow": lambda folder: Voice(tiny_flow(folder), (6561,)),
     "dit": lambda folder: Voice(tiny_dit(folder), (6561,)),
 }
+
+
+def speak(voice: Voice, history: list[tuple[int, list[int]]]) -> list[list[Tensor]]:
+    """The sound of each stream, by calls in which all have a part that have joined and are not over.
+
+    `history` tells when each joins, and its chunks in frames, the last of which is final; a stream's seed is its place.
+    """
+    states = [voice.detokenizer.new_state(i) for i in range(len(history))]
+    parts = [voice.utterance(sum(chunks), seed=i).split(chunks) for i, (_, chunks) in enumerate(history)]
+    streamed: list[list[Tensor]] = [[] for _ in history]
+    for call in range(max(join + len(chunks) for join, chunks in history)):
+        turn = {i: call - join for i, (join, chunks) in enumerate(history) if 0 <= call - join < len(chunks)}
+        if not turn:
+            continue
+        final = [k + 1 == len(parts[i]) for i, k in turn.items()]
+        sounds = voice.detokenizer.decode([parts[i][k] for i, k in turn.items()], [states[i] for i in turn], final)
+        for i, sound in zip(turn, sounds, strict=True):
+            streamed[i].append(sound)
+    return streamed
+
+
+def assert_same(streamed: list[Tensor], expected: Tensor) -> None:
+    sound = torch.cat(streamed)
+    assert sound.shape == expected.shape and sound.dtype == torch.float32
+    assert not len(sound) or (sound - expected).abs().max() <= TOLERANCE

@@ -8,23 +8,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
-from tests.speechlm.families import DETOKENIZERS, Voice
+from tests.speechlm.families import DETOKENIZERS, Voice, assert_same, speak
 
-TOLERANCE = 1e-5  # the interface promises 1e-4
 CHUNKS = st.lists(st.integers(0, 12), min_size=1, max_size=8)  # frames; the last chunk is final
 
 
 @pytest.fixture(scope="module", params=DETOKENIZERS)
 def voice(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Voice:
     return DETOKENIZERS[request.param](tmp_path_factory.mktemp(request.param))
-
-
-def assert_same(streamed: list[Tensor], expected: Tensor) -> None:
-    sound = torch.cat(streamed)
-    assert sound.shape == expected.shape and sound.dtype == torch.float32
-    assert not len(sound) or (sound - expected).abs().max() <= TOLERANCE
 
 
 @settings(max_examples=25)
@@ -46,20 +38,8 @@ def test_any_chunking_equals_one_call(voice: Voice, chunks: list[int], seed: int
 @settings(max_examples=15)
 @given(streams=st.lists(st.tuples(st.integers(0, 4), CHUNKS), min_size=2, max_size=5))
 def test_streams_that_join_and_leave_do_not_disturb_each_other(voice: Voice, streams: list[tuple[int, list[int]]]) -> None:
-    codes = [voice.utterance(sum(chunks), seed=i) for i, (_, chunks) in enumerate(streams)]
-    parts = [part.split(chunks) for part, (_, chunks) in zip(codes, streams, strict=True)]
-    states = [voice.detokenizer.new_state(i) for i in range(len(streams))]
-    streamed: list[list[Tensor]] = [[] for _ in streams]
-    for call in range(13):
-        turn = {i: call - join for i, (join, chunks) in enumerate(streams) if 0 <= call - join < len(chunks)}
-        if not turn:
-            continue
-        final = [k + 1 == len(parts[i]) for i, k in turn.items()]
-        sounds = voice.detokenizer.decode([parts[i][k] for i, k in turn.items()], [states[i] for i in turn], final)
-        for i, sound in zip(turn, sounds, strict=True):
-            streamed[i].append(sound)
-    for i, sounds in enumerate(streamed):
-        assert_same(sounds, voice.whole(codes[i], seed=i))
+    for i, (streamed, (_, chunks)) in enumerate(zip(speak(voice, streams), streams, strict=True)):
+        assert_same(streamed, voice.whole(voice.utterance(sum(chunks), seed=i), seed=i))
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3])
