@@ -38,9 +38,17 @@ class Listener:
     def stop(self) -> None:
         self._over.set()
 
-    def _ask(self, text: str = "") -> Stream:
+    @contextlib.asynccontextmanager
+    async def _hearing(self, text: str = "") -> AsyncIterator[Stream]:
+        """One that is asked for now, until it has ended."""
         self.streams.append(stream := Stream(self.way, text or self._rng.choice(TEXTS), time.monotonic()))
-        return stream
+        try:
+            async with asyncio.timeout(PATIENCE):
+                yield stream
+        except TimeoutError:
+            stream.told = "hangs"
+        finally:
+            stream.ended = time.monotonic()
 
     async def _rest(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -65,17 +73,13 @@ class Download(Listener):
 
     async def hear(self, text: str = "") -> Stream:
         """One utterance."""
-        stream = self._ask(text)
-        try:
-            async with asyncio.timeout(PATIENCE):
+        async with self._hearing(text) as stream:
+            try:
                 await self._take(stream)
-        except TimeoutError:
-            stream.told = "hangs"
-        except httpx.RemoteProtocolError:
-            stream.told = stream.told or "cut"  # what a plain body can tell
-        except httpx.TransportError as error:
-            stream.told = f"unreachable: {type(error).__name__}"
-        stream.ended = time.monotonic()
+            except httpx.RemoteProtocolError:
+                stream.told = stream.told or "cut"  # what a plain body can tell
+            except httpx.TransportError as error:
+                stream.told = f"unreachable: {type(error).__name__}"
         return stream
 
     async def _take(self, stream: Stream) -> None:
@@ -160,36 +164,27 @@ class Caller(Listener):
     async def _hear(self, line: Line) -> Stream:
         if line.channel.readyState != "open":
             raise CallLost("closed")
-        stream = self._ask()
-        line.have_said(stream.text)
-        try:
-            async with asyncio.timeout(PATIENCE):
+        async with self._hearing() as stream:
+            line.have_said(stream.text)
+            try:
                 await self._follow(stream, line)
-        except TimeoutError:
-            stream.told = "hangs"
-        except CallLost:
-            stream.told = "call lost"
-            raise
-        finally:
-            stream.ended = time.monotonic()
+            except CallLost:
+                stream.told = "call lost"
+                raise
         return stream
 
     async def _follow(self, stream: Stream, line: Line) -> None:
         while True:
-            match event := await line.next():
-                case {"type": "response.created", "response": {"id": name}}:
-                    stream.name = name
+            event = await line.next()
+            if not stream.note(event):
+                self._note(event)
+            match event:
                 case {"type": "output_audio_buffer.started"}:
                     stream.first = time.monotonic()
-                case {"type": "error", "error": {"code": code}}:
-                    stream.told = code
-                case {"type": "voxrtc.playout", "response_id": stream.name, "played_ms": played, "underruns": underruns}:
-                    stream.seconds, stream.dry = played / 1000, underruns
+                case {"type": "voxrtc.playout", "response_id": stream.name}:
                     return
                 case {"type": "response.done", "response": {"id": stream.name, "status": "failed"}} if stream.first is None:
                     return  # nothing of it will be played
-                case _:
-                    self._note(event)
 
     def _note(self, event: dict[str, Any]) -> None:
         if event["type"] in ("voxrtc.ending", "error"):

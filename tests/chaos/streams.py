@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from voxrtc.api.stats import mark
 from voxrtc.crowd.player import Player
@@ -41,6 +41,19 @@ class Stream:
         self.first = self.first or now
         self.player.push(now, seconds)
         self.seconds, self.dry = self.player.sound, len(self.player.stalls)
+
+    def note(self, event: dict[str, Any]) -> bool:
+        """What an event of its call tells of it, and whether it tells anything."""
+        match event:
+            case {"type": "response.created", "response": {"id": name}}:
+                self.name = name
+            case {"type": "error", "error": {"code": code}}:
+                self.told = code
+            case {"type": "voxrtc.playout", "response_id": self.name, "played_ms": played, "underruns": underruns}:
+                self.seconds, self.dry = played / 1000, underruns
+            case _:
+                return False
+        return True
 
     def open_at(self, moment: float) -> bool:
         return self.asked <= moment <= (self.ended or float("inf"))

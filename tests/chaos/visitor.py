@@ -7,14 +7,13 @@ import contextlib
 import multiprocessing
 import os
 import shutil
-import time
 from multiprocessing.connection import Connection
 
 import httpx
 from playwright.async_api import Browser as Chromium
 from playwright.async_api import Error, Page, Playwright, async_playwright
 
-from tests.chaos.listeners import AGAIN, PATIENCE, Listener
+from tests.chaos.listeners import AGAIN, Listener
 from tests.chaos.streams import Stream
 from tests.e2e.conftest import CHROMIUMS, FLAGS
 
@@ -73,19 +72,14 @@ class Visitor(Listener):
                 await browser.close()
 
     async def _hear(self, page: Page) -> Stream:
-        stream = self._ask()
-        try:
-            async with asyncio.timeout(PATIENCE):
+        async with self._hearing() as stream:
+            try:
                 await page.get_by_label("Text").fill(stream.text)
                 await page.locator("[name=speak]").click()
                 await self._follow(stream, page)
-        except TimeoutError:
-            stream.told = "hangs"
-        except Error:
-            stream.told = "browser gone"
-            raise
-        finally:
-            stream.ended = time.monotonic()
+            except Error:
+                stream.told = "browser gone"
+                raise
         return stream
 
     async def _follow(self, stream: Stream, page: Page) -> None:
@@ -93,13 +87,8 @@ class Visitor(Listener):
             await asyncio.sleep(0.2)
             seen = await page.evaluate(LOOK)
             for event in seen["told"]:
-                match event:
-                    case {"type": "response.created", "response": {"id": name}}:
-                        stream.name = name
-                    case {"type": "voxrtc.playout", "response_id": stream.name, "played_ms": played, "underruns": underruns}:
-                        stream.seconds, stream.dry = played / 1000, underruns
-                    case {"type": "error", "error": {"code": code}} if code != LATE:
-                        stream.told = code
+                if event.get("error", {}).get("code") != LATE:
+                    stream.note(event)
             if not stream.told and seen["state"] == "disconnected" and seen["trouble"]:
                 stream.told = f"shown: {seen['trouble'].splitlines()[0]}"
 
