@@ -47,11 +47,17 @@ def everybody(server: int) -> dict[str, Held]:
     return {"voxrtc.web": held(server)} | {module(pid): held(pid) for pid in children(server) if module(pid)}
 
 
+def samples(text: str) -> dict[str, float]:
+    """Metrics, by name and labels as they are written."""
+    return {name: float(value) for name, value in re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", text, re.M)}
+
+
 def parsed(text: str) -> dict[str, float]:
     """Metrics: those without labels, and of those with the sum."""
     found: dict[str, float] = {}
-    for name, value in re.findall(r"^(\w+)(?:\{.*\})? (\S+)$", text, re.M):
-        found[name] = found.get(name, 0.0) + float(value)
+    for sample, value in samples(text).items():
+        name = sample.partition("{")[0]
+        found[name] = found.get(name, 0.0) + value
     return found
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
 import httpx
 
+from tests.census import samples
 from tests.chaos.house import EVERY, House
 from tests.chaos.listeners import Caller, Download, Line, Listener
 from tests.chaos.streams import TEXTS
@@ -89,10 +90,4 @@ class Ear(Line):
 
 async def scrape(http: httpx.AsyncClient) -> dict[str, float]:
     """`/metrics`, by name and labels."""
-    lines = [line for line in (await http.get("/metrics")).text.splitlines() if not line.startswith("#")]
-    found: dict[str, float] = {}
-    for line in lines:
-        name, _, value = line.rpartition(" ")
-        with suppress(ValueError):
-            found[name] = float(value)
-    return found
+    return samples((await http.get("/metrics")).text)

@@ -15,6 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from tests.census import samples
 from tests.e2e.conftest import chromium
 from tests.e2e.desk import Desk, open_window
 from tests.e2e.test_fallback import BLOCKED
@@ -42,8 +43,8 @@ def processes(server: Running) -> dict[str, int]:
 
 def peers(server: Running) -> dict[str, int]:
     """How many each process has, by its name, as operators see it."""
-    lines = [line for line in server.get("/metrics").text.splitlines() if line.startswith("voxrtc_process_peers{")]
-    return {line.split('"')[1]: round(float(line.split()[-1])) for line in lines}
+    seen = samples(server.get("/metrics").text)
+    return {name.split('"')[1]: round(value) for name, value in seen.items() if name.startswith("voxrtc_process_peers{")}
 
 
 async def called(client: httpx.AsyncClient) -> tuple[Browser, str]:
