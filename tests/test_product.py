@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.engine.test_loading import TINY, fetched, pocket_card
+from tests.cards import TINY, fetched, pocket_card
 from tests.fake_hub import Hub, serving
 from tests.program import READY, ROOT, alive, children, launched, module
 from tests.waiting import PATIENCE, eventually

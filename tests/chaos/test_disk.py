@@ -19,9 +19,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cards import TINY, fetched, lark_card, pocket_card
 from tests.chaos.beside import lengths, unaware
 from tests.chaos.house import EVERY, House
-from tests.engine.test_loading import TINY, fetched, pocket_card
 from tests.fake_hub import Hub, serving
 from tests.program import READY_WITHIN, ROOT, below, runs
 from tests.waiting import answered, eventually, until
@@ -65,8 +65,7 @@ def cramped(tmp_path: Path, hub: Hub) -> Iterator[Cramped]:
     full, models = tmp_path / "full", tmp_path / "models"
     files = models / "tiny"
     full.mkdir(), files.mkdir(parents=True)
-    card = (ROOT / "models" / "lark.yaml").read_text().replace("path: lark", f"path: {ROOT / 'models' / 'lark'}")
-    (models / "lark.yaml").write_text(card)
+    lark_card(models)
     pocket_card(models, **fetched())
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]

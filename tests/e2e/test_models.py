@@ -18,6 +18,7 @@ import soundfile
 import yaml
 from playwright.sync_api import Browser, Locator, Page, Playwright
 
+from tests.cards import lark_card
 from tests.e2e.booth import check_cloned
 from tests.e2e.desk import Desk, open_window
 from tests.fake_hub import Hub, serving
@@ -82,8 +83,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stock]:
     giant = {**yaml.safe_load((ROOT / "models" / "csm.yaml").read_text()), "name": "giant", "title": "Giant", "path": "giant"}
     giant["needs"] = {"memory": 90_000, "stream": 1, "compute": 1}
     (models / "giant.yaml").write_text(yaml.safe_dump(giant))
-    lark = (ROOT / "models" / "lark.yaml").read_text().replace("path: lark", f"path: {ROOT / 'models' / 'lark'}")
-    (models / "lark.yaml").write_text(lark)
+    lark_card(models)
     hub = Hub(gate=threading.Event())
     for family in FAMILIES.values():
         publish(family, published, models, hub)

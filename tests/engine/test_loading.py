@@ -14,12 +14,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import yaml
 
+from tests.cards import TINY, fetched, lark_card, pocket_card
 from tests.engine.test_process import TEXT, request
 from tests.fake_hub import Hub, serving
 from tests.program import alive
-from tests.speechlm.families import GOLDEN
 from tests.waiting import answered, until
 from voxrtc.cards import Card, read_card
 from voxrtc.engine import loading
@@ -30,23 +29,8 @@ from voxrtc.engine.transport import ZmqTransport
 from voxrtc.messages.engine import Chunk, Generate, Playout
 from voxrtc.messages.model import Progress
 from voxrtc.processes import EngineProcesses
-from voxrtc.settings import ROOT, Settings
+from voxrtc.settings import Settings
 from voxrtc.supervisor import Supervisor
-
-TINY = GOLDEN / "pocket" / "languages" / "plain"
-
-
-def pocket_card(folder: Path, **changed: object) -> None:
-    """The card of a tiny Pocket-TTS in the models' folder; its files are in the golden data, unless it says otherwise."""
-    card = yaml.safe_load((ROOT / "models" / "pocket.yaml").read_text())
-    card |= {"name": "tiny", "path": str(TINY), "voices": ["default", "someone"], "sources": [], "needs": None, **changed}
-    (folder / "tiny.yaml").write_text(yaml.safe_dump(card))
-
-
-def fetched() -> dict[str, object]:
-    """What a card says whose files are `birds/tiny` of the hub."""
-    files = ["model.safetensors", "tokenizer.json", "config.yaml", "embeddings/*"]
-    return {"path": "tiny", "sources": [{"repo": "birds/tiny", "revision": "main", "files": files, "licence": "MIT"}]}
 
 
 @dataclass
@@ -71,8 +55,7 @@ async def house(folder: Path) -> AsyncIterator[House]:
     models = folder / "models"
     if not (models / "lark.yaml").exists():
         models.mkdir(exist_ok=True)
-        card = (ROOT / "models" / "lark.yaml").read_text().replace("path: lark", f"path: {ROOT / 'models' / 'lark'}")
-        (models / "lark.yaml").write_text(card)
+        lark_card(models)
     cards: dict[str, Card] = {name: read_card(models, name) for name in ("lark", "tiny")}
     addresses = {name: f"ipc://{folder}/{number}" for number, name in enumerate(cards)}
     async with Supervisor() as supervisor:

@@ -10,12 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.cards import lark_card
 from tests.e2e.conftest import browser, playwright
 from tests.e2e.test_models import FAMILIES, publish
 from tests.fake_chat import chat_app
 from tests.fake_hub import Hub
 from tests.fake_hub import serving as serving_hub
-from tests.program import ROOT, running
+from tests.program import running
 from tests.serving import serving
 
 __all__ = ["browser", "playwright"]  # fixtures of theirs
@@ -41,8 +42,7 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("lively")
     models = folder / "models"
     models.mkdir()
-    lark = (ROOT / "models" / "lark.yaml").read_text().replace("path: lark", f"path: {ROOT / 'models' / 'lark'}")
-    (models / "lark.yaml").write_text(lark)
+    lark_card(models)
     hub, chat = Hub(gate=threading.Event()), chat_app(*ANSWERS * 20)
     for family in FAMILIES.values():
         publish(family, folder / "published", models, hub)
