@@ -72,12 +72,11 @@ class House:
     async def idle(self) -> dict[str, Any]:
         """Until nobody is spoken to, there, or waited for; its stats then."""
 
-        async def look() -> bool:
+        async def look() -> dict[str, Any] | None:
             stats = await self.stats()
             engine, media = (stats["engines"]["lark"], stats["media"]) if stats else ({"streams": [0]}, {})
-            return not (engine["streams"] or media["peers"] or media["playing"] or media["kept"])
+            return None if engine["streams"] or media["peers"] or media["playing"] or media["kept"] else stats
 
-        await answered(look, within=60, every=EVERY)  # a session is kept for 30 s after its line broke
-        stats = await self.stats()
+        stats = await answered(look, within=60, every=EVERY)  # a session is kept for 30 s after its line broke
         assert stats
         return stats

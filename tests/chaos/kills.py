@@ -86,15 +86,12 @@ class Killer:
 
     async def _gone(self) -> str:
         """The replica that is missed."""
-        missing: set[str] = set()
 
-        async def look() -> bool:
-            if stats := await self._house.stats():
-                missing.update(REPLICAS - {each["name"] for each in stats["engines"]["lark"]["replicas"]})
-            return bool(missing)
+        async def missing() -> set[str]:
+            stats = await self._house.stats()
+            return REPLICAS - {each["name"] for each in stats["engines"]["lark"]["replicas"]} if stats else set()
 
-        await answered(look, within=BACK_WITHIN, every=EVERY)
-        (name,) = missing
+        (name,) = await answered(missing, within=BACK_WITHIN, every=EVERY)
         return name
 
     async def _all_there(self, calls: int) -> bool:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-import numpy as np
-from aiortc import MediaStreamTrack
 from websockets.asyncio.client import connect
 
 from tests.chaos.people import Person
@@ -164,11 +162,12 @@ async def speaks_and_vanishes(caller: Caller) -> None:
     person, mouth = Person("sendrecv"), Mouth()
     person._sender.replaceTrack(mouth)
     await person.call(caller.http)
-    mouth.say(np.asarray(recorded("boat")))
+    mouth.say(recorded("boat"))
     await person.until("input_audio_buffer.speech_started")
     await asyncio.sleep(caller.rng.uniform(0.1, SPOKEN))
     person.vanish()
-    await _end(person, mouth)
+    mouth.stop()
+    await person.close()
 
 
 async def is_answered_and_leaves(caller: Caller) -> None:
@@ -178,11 +177,6 @@ async def is_answered_and_leaves(caller: Caller) -> None:
     person.say("What can one do in the garden in spring?")
     await person.until("output_audio_buffer.started")
     await asyncio.sleep(HEARD)
-    await person.close()
-
-
-async def _end(person: Person, mouth: MediaStreamTrack) -> None:
-    mouth.stop()
     await person.close()
 
 

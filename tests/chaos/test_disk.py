@@ -153,12 +153,11 @@ async def _chat_has_failed(http: httpx.AsyncClient) -> bool:
 
 async def _until(http: httpx.AsyncClient, state: str) -> dict[str, Any]:
     """The model `tiny`, once it is so far."""
-    found: dict[str, Any] = {}
 
-    async def look() -> bool:
+    async def look() -> dict[str, Any] | None:
         models = (await http.get("/v1/voxrtc/models")).json()["models"]
-        found.update(next(model for model in models if model["name"] == "tiny"))
-        return bool(found["state"] == state)
+        return next((model for model in models if model["name"] == "tiny" and model["state"] == state), None)
 
-    await answered(look, within=90, every=EVERY)
+    found = await answered(look, within=90, every=EVERY)
+    assert found
     return found

@@ -16,11 +16,12 @@ import httpx
 import pytest
 
 from tests.census import Held
+from tests.chaos.beside import lengths
 from tests.chaos.conftest import MINUTES
 from tests.chaos.house import EVERY, House
 from tests.chaos.kills import BACK_WITHIN, Kill, Killer
 from tests.chaos.listeners import Caller, Download, Listener
-from tests.chaos.streams import TEXTS, Stream
+from tests.chaos.streams import Stream
 from tests.chaos.visitor import Visitor
 from tests.program import Running, below, running, runs
 from tests.waiting import answered, until
@@ -86,14 +87,13 @@ class Run:
 
 
 async def chaos(house: House, seconds: float) -> Run:
-    alone = Download(house.http, 0)
-    lengths = {text: (await alone.hear(text)).seconds for text in TEXTS}
-    assert all(lengths.values())
+    known = await lengths(house.http)
+    assert all(known.values())
     crowd = Crowd(house.http)
     await crowd.there(house)
     await asyncio.sleep(WARM)
     for stream in await crowd.leave():
-        if not stream.viable(lengths):
+        if not stream.viable(known):
             print(f"  not viable before any kill: {stream}")
     before = await rest(house)
     crowd = Crowd(house.http)
@@ -101,7 +101,7 @@ async def chaos(house: House, seconds: float) -> Run:
     there = time.monotonic()  # before, a browser starts, which takes a core
     await killer.go_on(there + seconds)
     streams = [stream for stream in await crowd.leave() if stream.asked >= there]
-    return Run(lengths, streams, killer.kills, before, await rest(house))
+    return Run(known, streams, killer.kills, before, await rest(house))
 
 
 def judge(run: Run) -> None:
@@ -146,7 +146,7 @@ def leaks(before: Rest, after: Rest) -> None:
     assert media["tasks"] <= before.stats["media"]["tasks"] + 2 and not media["talking"]
 
 
-async def ended(house: House, program: Running, lengths: dict[str, float]) -> None:
+async def ended(house: House, program: Running, known: dict[str, float]) -> None:
     """SIGTERM while all listen: nobody new is let in, what is being said is heard to its end, and nothing is left."""
     crowd = Crowd(house.http)
     await crowd.there(house)
@@ -162,7 +162,7 @@ async def ended(house: House, program: Running, lengths: dict[str, float]) -> No
     assert late.told == "shutting_down"
     await until(lambda: all(len(caller.farewells) > 1 for caller in crowd.callers), ENDED_WITHIN, EVERY)
     streams = [stream for stream in await crowd.leave() if stream.asked < asked]
-    assert all(stream.whole(lengths) for stream in streams), [stream for stream in streams if not stream.whole(lengths)]
+    assert all(stream.whole(known) for stream in streams), [stream for stream in streams if not stream.whole(known)]
     for caller in crowd.callers:
         assert [each["type"] for each in caller.farewells[:2]] == ["voxrtc.ending", "error"]
     assert await asyncio.to_thread(program.process.wait, ENDED_WITHIN) == 0
