@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
+
+from tests.api.test_api_loading import Stock
+from tests.fake_media import EchoMedia
+from voxrtc.api import history, replies
+from voxrtc.api.app import build_app
+from voxrtc.crowd.crowd import Crowd
+from voxrtc.messages.model import Progress
+from voxrtc.settings import ROOT, Settings
 
 pytestmark = pytest.mark.anyio
 NO_CONTENT = {"204", "200 /v1/realtime/calls/{call}/hangup"}
@@ -20,6 +30,28 @@ async def told(http: httpx.AsyncClient) -> dict[str, Any]:
 
 def operations(told: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     return [(method, path, each) for path, methods in told["paths"].items() for method, each in methods.items()]
+
+
+def everything(folder: Path) -> FastAPI:
+    """An application with all routes but those of a public host."""
+    stock = Stock(folder)
+    crowd = Crowd(stock.engines, most=2)
+    app = build_app(stock.engines, EchoMedia(), stock.keeper, crowd=crowd)  # type: ignore[arg-type]
+    app.include_router(replies.router(Settings(), lambda: Progress(state="ready")))
+
+    async def nothing() -> Any:
+        return {}, None
+
+    app.include_router(history.router(history.History(nothing)))
+    return app
+
+
+def test_every_route_stands_in_the_docs(tmp_path: Path) -> None:
+    """In full, or by its end where it stands beside others: `…/cancel`."""
+    docs, paths = (ROOT / "docs" / "API.md").read_text("utf-8"), everything(tmp_path).openapi()["paths"]
+    ways = {path: f"(?:{re.escape(path)}|`(?:[A-Z]+ )?…/{path.rpartition('/')[2]})" for path in paths}
+    assert len(ways) > 15
+    assert not [path for path, way in ways.items() if not re.search(way + r"(?![\w/{])", docs)]
 
 
 async def test_every_answer_and_error_has_a_shape(told: dict[str, Any]) -> None:

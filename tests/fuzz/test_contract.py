@@ -12,15 +12,9 @@ import pytest
 import soundfile
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.api.test_api_loading import Stock
 from tests.api.test_cloning import speech
-from tests.fake_media import EchoMedia
+from tests.api.test_contract import everything
 from tests.serving import serving
-from voxrtc.api import history, replies
-from voxrtc.api.app import build_app
-from voxrtc.crowd.crowd import Crowd
-from voxrtc.messages.model import Progress
-from voxrtc.settings import Settings
 
 schemathesis = pytest.importorskip("schemathesis")
 from schemathesis.specs.openapi import checks  # noqa: E402
@@ -52,16 +46,7 @@ EASY = settings(
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with all routes but those of a public host."""
-    stock = Stock(tmp_path_factory.mktemp("models"))
-    crowd = Crowd(stock.engines, most=2)
-    app = build_app(stock.engines, EchoMedia(), stock.keeper, crowd=crowd)  # type: ignore[arg-type]
-    app.include_router(replies.router(Settings(), lambda: Progress(state="ready")))
-
-    async def nothing() -> Any:
-        return {}, None
-
-    app.include_router(history.router(history.History(nothing)))
-    with serving(app) as (host, port):
+    with serving(everything(tmp_path_factory.mktemp("models"))) as (host, port):
         yield f"http://{host}:{port}"
 
 
