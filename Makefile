@@ -45,8 +45,8 @@ interruptions: $(VENV)/.installed-dev browser
 test-families: $(VENV)/.installed-dev browser
 	$(BIN)/python -m pytest tests/e2e/test_models.py -m "e2e or families"
 
-# What a server has to bear: processes killed under load, faults, overload, each for so many minutes; and thousands of offers,
-# events and requests that are nearly right. MINUTES=15 for the README's figures
+# What a server has to bear: processes killed under load, and overload, each for so many minutes; faults; and thousands of offers,
+# events and requests that are nearly right. With how many minutes, or cycles, the README's figures were had stands beside them
 test-chaos: MINUTES = 2
 test-chaos: $(VENV)/.installed-dev browser
 	VOXRTC_CHAOS_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/chaos tests/fuzz tests/e2e/test_crowd.py -m chaos -s

@@ -72,8 +72,8 @@ class Settings(BaseSettings):
     media_processes: int = Field(
         1,
         ge=1,
-        description="processes for WebRTC and conversations, a core each, which some 100 listeners fill; more pay where more "
-        "people listen, on a machine with cores to spare",
+        description="processes for WebRTC and conversations, a core each, on which we count for some 100 people with open "
+        "microphones; more pay where more people call, on a machine with cores to spare",
     )
     max_peers: int = Field(
         default_factory=lambda settings: PEERS * settings["media_processes"],
