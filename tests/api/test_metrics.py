@@ -42,6 +42,31 @@ def times(*seconds: float, bounds: tuple[float, ...] = WAITS) -> Histogram:
     return durations.histogram
 
 
+# All that a media process tells
+MEDIA = MediaStats(
+    call="one",
+    peers=2,
+    calls=5,
+    underruns=2,
+    tasks=9,
+    models={
+        "tone": Spoke(
+            responses=3,
+            underruns=2,
+            ttfa=Latency(3, 100.0, 300.0),
+            turn=Latency(1, 700.0, 700.0),
+            first_sounds=times(0.3),
+            answers=times(0.8, 0.9),
+        )
+    },
+    playing=[SECRET],
+    networks=[Network(rtt_ms=20.0, loss=0.0, jitter_ms=3.0, concealed=0.01), Network(rtt_ms=40.0, loss=0.1)],
+    talking=["tone"],
+    kept=1,
+    stood=Stood(3, 1.5),
+)
+
+
 @pytest.fixture
 def busy(tone: ToneTransport, monkeypatch: pytest.MonkeyPatch) -> ToneTransport:
     """The tone's engine, with something to tell. Its counters are `counts`."""
@@ -89,21 +114,7 @@ def busy(tone: ToneTransport, monkeypatch: pytest.MonkeyPatch) -> ToneTransport:
 
 @pytest.fixture
 def talking(media: EchoMedia) -> EchoMedia:
-    spoke = Spoke(responses=3, underruns=2, ttfa=Latency(), turn=Latency(), first_sounds=times(0.3), answers=times(0.8, 0.9))
-
-    networks = [Network(rtt_ms=20.0, loss=0.0, jitter_ms=3.0, concealed=0.01), Network(rtt_ms=40.0, loss=0.1)]
-    media.counted["media"] = MediaStats(
-        call="",
-        peers=2,
-        calls=5,
-        underruns=2,
-        tasks=9,
-        models={"tone": spoke},
-        playing=[SECRET],
-        networks=networks,
-        kept=1,
-        stood=Stood(3, 1.5),
-    )
+    media.counted["media"] = MEDIA
     return media
 
 
