@@ -8,23 +8,29 @@ from __future__ import annotations
 import gc
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 import torch
 from torch import Tensor
 
 from tests.engine.test_engine import sound
-from tests.engine.toy import Bench, ToyDetokenizer
+from tests.engine.toy import INFO, Bench, Toy, ToyDetokenizer
 from tests.waiting import eventually
+from voxrtc.engine import process_stage
 from voxrtc.engine.detokenizer_process import Detokenizing, serve
 from voxrtc.engine.line import Line
+from voxrtc.engine.process import load
 from voxrtc.engine.process_stage import Peer, ProcessStage, StageLost
 from voxrtc.engine.sound_stage import BrokenStream, Chunk
 from voxrtc.messages import encode
 from voxrtc.messages.detokenizer import Decode, Unfit
 from voxrtc.messages.engine import Cancel, Ended, Failed
+from voxrtc.messages.model import Progress
+from voxrtc.settings import Settings
 
 TEXTS = ("hello", "a longer text|in two pieces", "bye")
 
@@ -161,6 +167,39 @@ def test_one_that_cannot_be_loaded_says_why() -> None:
     theirs.send(encode(Unfit(message="Two files are missing.")))
     with pytest.raises(StageLost, match="Two files are missing"):
         ProcessStage(lambda: Peer(ours, process)).wait()
+
+
+class Cramped(Toy):
+    """There is no room for its tables."""
+
+    def new_states(self, slots: int) -> NoReturn:
+        raise MemoryError("no room")
+
+
+class Deaf(Toy):
+    """It breaks while the engine warms up."""
+
+    hears = True
+
+    @property
+    def hearing_rate(self) -> NoReturn:  # type: ignore[override]
+        raise RuntimeError("no ear")
+
+
+@pytest.mark.parametrize(("model", "why"), [(Cramped, "no room"), (Deaf, "no ear")])
+def test_it_ends_with_an_engine_that_cannot_serve(model: type[Toy], why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes, told = list[Process](), list[Progress]()
+
+    def start(environment: Mapping[str, str]) -> Peer:
+        processes.append(process := Process())
+        return Peer(process.line, process)
+
+    monkeypatch.setattr(process_stage, "start", start)
+    server: Any = SimpleNamespace(tell=told.append, memory=None)
+    load(Settings(disaggregated=True), server, False, lambda settings, at: (INFO, model()))
+    assert (told[-1].state, told[-1].message) == ("failed", why)
+    [process] = processes
+    assert process.poll() is not None
 
 
 def test_a_voice_goes_over_once_and_stays_as_long_as_somebody_has_it(house: House) -> None:

@@ -7,6 +7,7 @@ happens on one thread.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import queue
@@ -104,8 +105,11 @@ class Engine:
     # --- from other threads ---
 
     def start(self) -> None:
-        """Begin stepping on a thread of its own, after a few sentences said to nobody."""
-        warm_up(self)
+        """Begin stepping on a thread of its own, after a few sentences said to nobody. Raises what becomes of those."""
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.worker.sound.stop)  # the process may stay to tell why, and no other is to stay with it
+            warm_up(self)
+            undo.pop_all()
         self._thread.start()
 
     def stop(self) -> None:

@@ -63,16 +63,17 @@ def build(settings: Settings, read: Read = _files) -> Engine:
         pages = pages_for(model, settings.max_streams, PAGE_SIZE, settings.kv_memory)
         if sound:
             sound.wait()  # it was loaded meanwhile
+        log.info("%s is read, for %s, with %d pages of cache", info.name, at.device, pages)
+        engine = Engine(
+            Worker(model, settings.max_streams, pages, sound=sound),
+            info,
+            policy=POLICIES[settings.policy],
+            max_waiting=settings.max_waiting,
+            chunks=ChunkSizes(settings.first_chunk, settings.chunk),
+            on_crash=lambda: os._exit(1),
+        )
         undo.pop_all()
-    log.info("%s is read, for %s, with %d pages of cache", info.name, at.device, pages)
-    return Engine(
-        Worker(model, settings.max_streams, pages, sound=sound),
-        info,
-        policy=POLICIES[settings.policy],
-        max_waiting=settings.max_waiting,
-        chunks=ChunkSizes(settings.first_chunk, settings.chunk),
-        on_crash=lambda: os._exit(1),
-    )
+    return engine
 
 
 def load(settings: Settings, server: EngineServer, beside_others: bool, read: Read | None = None) -> None:
