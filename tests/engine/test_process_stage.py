@@ -152,6 +152,19 @@ def test_when_its_process_dies_its_streams_fail_and_later_ones_have_the_next(hou
     assert isinstance(house.decode(house.stage.begin(None, 0))[0], Tensor) and len(house.processes) == 2
 
 
+def test_who_asks_while_it_is_replaced_has_the_next(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = house.stage._peer
+
+    def poll() -> int:
+        house.another()
+        eventually(lambda: house.stage._peer is not first)
+        return -9
+
+    monkeypatch.setattr(first.process, "poll", poll)
+    assert isinstance(house.decode(house.stage.begin(None, 0))[0], Tensor)
+    assert len(house.processes) == 2, "a living one was replaced"
+
+
 def test_one_that_dies_of_a_question_fails_those_who_asked(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Voiced, "decode", lambda self, frames, *rest: house.processes[0].kill() or frames)

@@ -7,7 +7,6 @@ happens on one thread.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import queue
@@ -106,10 +105,11 @@ class Engine:
 
     def start(self) -> None:
         """Begin stepping on a thread of its own, after a few sentences said to nobody. Raises what becomes of those."""
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.worker.sound.stop)  # the process may stay to tell why, and no other is to stay with it
+        try:
             warm_up(self)
-            undo.pop_all()
+        except BaseException:
+            self.worker.sound.stop()  # the process may stay to tell why, and no other is to stay with it
+            raise
         self._thread.start()
 
     def stop(self) -> None:

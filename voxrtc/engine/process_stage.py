@@ -30,8 +30,6 @@ from voxrtc.messages import decode, encode
 from voxrtc.messages.detokenizer import Array, Decode, Decoded, DetokenizerReply, End, Fresh, Part, Ready, Sound, Unfit
 from voxrtc.speechlm.base import Voice
 
-ENDING = 3.0  # seconds that the process has to end by itself
-
 log = logging.getLogger(__name__)
 
 
@@ -140,16 +138,18 @@ class ProcessStage:
         return Remote(next(self._numbers), seed, voice)
 
     def decode(self, chunks: list[Chunk]) -> list[Tensor | Exception]:
-        peer = self._peer if self._peer.process.poll() is None else self._renew(self._peer)
+        peer = self._peer  # read once, as another thread may renew it meanwhile
+        if peer.process.poll() is not None:
+            peer = self._renew(peer)
         known = [chunk.state.at in (None, peer) for chunk in chunks]
         lost = StageLost("The detokenizer's process ended amid this stream.")
         made = iter(self._ask(peer, [chunk for chunk, here in zip(chunks, known, strict=True) if here]))
         return [next(made) if here else lost for here in known]
 
     def end(self, state: Remote) -> None:
-        if state.at is self._peer:
+        if (peer := self._peer) is state.at:
             try:
-                self._peer.send(End(stream=state.number))
+                peer.send(End(stream=state.number))
             except StageLost:
                 pass  # and the state with it
 
@@ -167,7 +167,6 @@ class ProcessStage:
         except Exception as lost:  # noqa: BLE001  whatever came of it, those who ask later are to be served
             peer.process.kill()  # if it lives, nobody knows in what state
             peer.process.wait()
-            self._renew(peer)
             return [lost] * len(chunks)
 
     def _question(self, peer: Peer, chunks: list[Chunk]) -> Decode:
