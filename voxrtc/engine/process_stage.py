@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -59,7 +58,7 @@ class Peer:
     process: Runs
     memory: float = 0.0
     ready: bool = False
-    voices: set[int] = field(default_factory=set)
+    voices: dict[int, weakref.ref[Voice]] = field(default_factory=dict)  # by the numbers that it knows them by
 
     def ask(self, request: Decode) -> Decoded:
         """Raises `StageLost`."""
@@ -122,8 +121,6 @@ class ProcessStage:
     def __init__(self, start: Callable[[], Peer]) -> None:
         self._start, self._numbers = start, itertools.count()
         self._lock, self._stopping = threading.Lock(), False  # over which peer there is
-        self._forgotten: deque[int] = deque()  # voices; from any thread
-        self._known: set[int] = set()  # voices that will be forgotten in time
         self._peer = self._started()
 
     @property
@@ -170,9 +167,9 @@ class ProcessStage:
             return [lost] * len(chunks)
 
     def _question(self, peer: Peer, chunks: list[Chunk]) -> Decode:
-        forget = [self._forgotten.popleft() for _ in range(len(self._forgotten))]
-        self._known.difference_update(forget)
-        peer.voices.difference_update(forget)
+        forget = [number for number, voice in peer.voices.items() if voice() is None]  # nobody here has them any more
+        for number in forget:
+            del peer.voices[number]
         streams: list[Remote] = [chunk.state for chunk in chunks]
         fresh = [stream for stream in streams if stream.at is None]
         voices = {id(stream.voice): stream.voice for stream in fresh if stream.voice is not None}
@@ -180,17 +177,9 @@ class ProcessStage:
         parts = [_part(stream, chunk) for stream, chunk in zip(streams, chunks, strict=True)]
         for stream in fresh:
             stream.at = peer
-        self._have(peer, new)
+        peer.voices |= {number: weakref.ref(voice) for number, voice in new.items()}
         told = {number: [packed(part) for part in voice.parts] for number, voice in new.items()}
         return Decode(parts=parts, voices=told, forget=forget)
-
-    def _have(self, peer: Peer, voices: dict[int, Voice]) -> None:
-        """It has these, until nobody here has them any more."""
-        peer.voices.update(voices)
-        for number, voice in voices.items():
-            if number not in self._known:
-                weakref.finalize(voice, self._forgotten.append, number).atexit = False
-        self._known.update(voices)
 
     def _started(self) -> Peer:
         peer = self._start()
