@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
@@ -79,10 +80,9 @@ class Device:
     so neither has to wait for the other, and no memory is given back while the other still reads it.
     """
 
-    def __init__(self, device: torch.device, clock: Callable[[], float]) -> None:
+    def __init__(self, device: torch.device, clock: Callable[[], float] = time.monotonic) -> None:
         self.device, self._clock = device, clock
         self.beside, self._cuda = device.type != "cpu", device.type == "cuda"
-        self.records = self._cuda  # its work can be recorded: CUDA graphs
         self._codec = torch.cuda.Stream(device) if self._cuda else None
         if self._cuda:
             torch.backends.cudnn.allow_tf32 = False  # else convolutions keep 10 bits, and detokenizers promise to be exact

@@ -98,3 +98,10 @@ class Graphs:
             return None
         self._known[key] = Recording(recording.replay, recording.result)
         return recording
+
+
+def graphs_for(device: torch.device, recorder: Recorder | None) -> Graphs | None:
+    """Where a device's work is to be recorded: by `recorder`, or by CUDA graphs where there are such; None: nowhere."""
+    if recorder is None and device.type == "cuda":
+        recorder = CudaRecorder(device)
+    return Graphs(recorder) if recorder else None

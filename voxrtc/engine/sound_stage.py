@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +13,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.engine.device import Device
-from voxrtc.engine.graphs import CudaRecorder, Graphs, Recorder
+from voxrtc.engine.graphs import Graphs, Recorder, graphs_for
 from voxrtc.speechlm.base import Detokenizer, Voice
 
 
@@ -67,24 +65,13 @@ class LocalStage:
 
     memory = 0.0
 
-    def __init__(
-        self,
-        detokenizer: Detokenizer,
-        streams: int,
-        clock: Callable[[], float] = time.monotonic,
-        recorder: Recorder | None = None,
-    ) -> None:
+    def __init__(self, detokenizer: Detokenizer, streams: int, recorder: Recorder | None = None) -> None:
         """For up to so many `streams` at a time."""
-        self._detokenizer, self._device = detokenizer, Device(detokenizer.device, clock)
-        self.graphs = (
-            self._record(streams, recorder or CudaRecorder(detokenizer.device)) if recorder or self._device.records else None
-        )
-
-    def _record(self, streams: int, recorder: Recorder) -> Graphs | None:
-        """Where its calls have a form for that."""
+        self._detokenizer, self._device = detokenizer, Device(detokenizer.device)
         with self._device.detokenizing():
-            graphs = Graphs(recorder)
-            return graphs if self._detokenizer.record(streams, graphs.run) else None
+            graphs = graphs_for(detokenizer.device, recorder)
+            recorded = graphs is not None and detokenizer.record(streams, graphs.run)  # where its calls have a form for that
+            self.graphs = graphs if recorded else None
 
     @torch.inference_mode()
     def begin(self, voice: Voice, seed: int) -> Any:

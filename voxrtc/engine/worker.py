@@ -13,7 +13,7 @@ from torch import Tensor
 
 from voxrtc.engine.attention import Backend, Layout, choose
 from voxrtc.engine.device import Device, Mark
-from voxrtc.engine.graphs import CudaRecorder, Graphs, Recorder
+from voxrtc.engine.graphs import Recorder, graphs_for
 from voxrtc.engine.kv_cache import PagedCache
 from voxrtc.engine.memory import half_of_the_longest, held
 from voxrtc.engine.outcome import Here, Outcome, Sent
@@ -103,7 +103,7 @@ class Worker:
         sound: SoundStage | None = None,
     ) -> None:
         self.model, self.slots = model, slots
-        self.device, self.sound = Device(model.device, clock), sound or LocalStage(model.detokenizer, slots, clock, recorder)
+        self.device, self.sound = Device(model.device, clock), sound or LocalStage(model.detokenizer, slots, recorder)
         self.lag, spare = (1, 1) if self.device.beside else (0, 0)
         pages = pages or half_of_the_longest(model.cache, slots, page_size)
         self.cache = PagedCache(model.cache, slots, pages, page_size, model.device, model.dtype, scratch=spare > 0)
@@ -111,8 +111,7 @@ class Worker:
         self.states = model.new_states(slots + spare)
         self.sampling = SamplingTable(slots, model.device)
         tokens = self.cache.table.numel() * page_size  # more than any step has
-        recording = recorder is not None or self.device.records
-        self.graphs = Graphs(recorder or CudaRecorder(model.device)) if recording and self.attention.fixed else None
+        self.graphs = graphs_for(model.device, recorder) if self.attention.fixed else None
         self._ended: Mark | None = None  # the step before
         self._staging = Staging(3 * (slots + 1) + 2 * tokens, 5, torch.long, model.device) if spare else None
 
