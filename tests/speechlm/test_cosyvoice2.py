@@ -214,10 +214,10 @@ def test_a_stream_sounds_like_its_own_voice(cosy: CosyVoice2, voice: Voice) -> N
     """Two voices and none, detokenized in one call."""
     other = cosy.clone(Clip(recording(24_000).flip(0), ""))
     codes = torch.arange(30)[:, None] * 97 % 6561
-    prompts = [cosy.preprocess(Utterance(TEXT, imitation=each)) for each in (voice, other, None)]
-    together = cosy.detokenizer.decode([codes] * 3, [cosy.sound(prompt, 1) for prompt in prompts], [True] * 3)
-    for prompt, sound in zip(prompts, together, strict=True):
-        [alone] = cosy.detokenizer.decode([codes], [cosy.sound(prompt, 1)], [True])
+    voices = [cosy.voice_of(cosy.preprocess(Utterance(TEXT, imitation=each))) for each in (voice, other, None)]
+    together = cosy.detokenizer.decode([codes] * 3, [cosy.detokenizer.new_state(1, each) for each in voices], [True] * 3)
+    for each, sound in zip(voices, together, strict=True):
+        [alone] = cosy.detokenizer.decode([codes], [cosy.detokenizer.new_state(1, each)], [True])
         assert len(sound) == 960 * 30
         torch.testing.assert_close(sound, alone, atol=1e-5, rtol=0)
     assert min((together[i] - together[j]).abs().max() for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-3

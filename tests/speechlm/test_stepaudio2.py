@@ -217,6 +217,12 @@ def test_what_is_no_code_is_silent(step: StepAudio2) -> None:
 # --- voices ---
 
 
+def sound_of(model: StepAudio2, utterance: Utterance, codes: Tensor) -> Tensor:
+    """Codes in the voice that an utterance asks for."""
+    state = model.detokenizer.new_state(1, model.voice_of(model.preprocess(utterance)))
+    return model.detokenizer.decode([codes], [state], [True])[0]
+
+
 def test_voices_are_those_whose_recordings_are_there_and_listeners_own(step: StepAudio2, folder: Path, tmp_path: Path) -> None:
     assert step.voices == ("default",)
     voiced = shutil.copytree(folder, tmp_path / "voiced")
@@ -231,7 +237,7 @@ def test_voices_are_those_whose_recordings_are_there_and_listeners_own(step: Ste
     mine = model.clone(Clip(recording(24_000).flip(0) ** 3, ""))
     asked = [Utterance("Hi.", voice) for voice in model.voices] + [Utterance("Hi.", imitation=mine)]
     codes = frames(*(model.writer.marks.first_code + code for code in range(0, 300, 11)))
-    sounds = [model.detokenizer.decode([codes], [model.sound(model.preprocess(each), 1)], [True])[0] for each in asked]
+    sounds = [sound_of(model, each, codes) for each in asked]
     assert torch.equal(sounds[0], sounds[1]), "the first is the default"
     assert min((sounds[i] - sounds[j]).abs().max() for i, j in ((1, 2), (1, 3), (2, 3))) > 1e-3
     (voiced / "assets" / "default_male.wav").write_bytes(b"RIFF")
@@ -246,9 +252,7 @@ def test_from_its_card_it_speaks_in_larks_voice(step: StepAudio2, folder: Path, 
     assert info.kind == "speech to speech" and info.clones and isinstance(model, StepAudio2)
     quick(model.detokenizer.flow)
     codes, prompt = frames(*range(step.writer.marks.first_code, step.writer.marks.first_code + 28)), Utterance("Hi.")
-    larks, nobodys = (
-        each.detokenizer.decode([codes], [each.sound(each.preprocess(prompt), 1)], [True])[0] for each in (model, step)
-    )
+    larks, nobodys = (sound_of(each, prompt, codes) for each in (model, step))
     assert (larks - nobodys).abs().max() > 1e-3
 
 

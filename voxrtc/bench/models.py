@@ -95,7 +95,8 @@ class Ours:
         self.costs = Costs(name, streams, model.frame_rate, model.detokenizer.min_chunk, share)
         pages = streams * -(-model.cache.positions // PAGE_SIZE)  # for all at their longest
         prompt = model.preprocess(Utterance(model.split(TEXT)[0]))
-        self.worker, self.states = Worker(model, streams, pages), [model.sound(prompt, i) for i in range(streams)]
+        self.worker, voice = Worker(model, streams, pages), model.voice_of(prompt)
+        self.states = [self.worker.sound.begin(voice, seed) for seed in range(streams)]
         for slot in range(streams):
             self.worker.admit(slot, prompt, Sampling(), seed=slot, step=0)
         self.position = prompt.length

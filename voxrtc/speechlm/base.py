@@ -244,10 +244,6 @@ class SpeechLM(ABC):
         """What the detokenizer must know of the voice that a prompt is to be spoken in."""
         return None
 
-    def sound(self, prompt: Prompt, seed: int) -> Any:
-        """The detokenizer's state for a piece."""
-        return self.detokenizer.new_state(seed, self.voice_of(prompt))
-
     def silent(self, frame: Tensor) -> bool:
         """Whether a frame [width] is none of the sound's: with some models a step may take in or write text and say nothing.
         The detokenizer does not get it."""
