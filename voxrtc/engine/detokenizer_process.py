@@ -56,11 +56,7 @@ class Detokenizing:
         chunks = [self._chunk(part) for part in request.parts]
         whole = [chunk for chunk in chunks if isinstance(chunk, Chunk)]
         made = iter(self._stage.decode(whole) if whole else [])
-        results = [next(made) if isinstance(chunk, Chunk) else chunk for chunk in chunks]
-        for part, result in zip(request.parts, results, strict=True):
-            if part.final and isinstance(result, Tensor):
-                self.end(part.stream)
-        return [_sound(result) for result in results]
+        return [_sound(next(made) if isinstance(chunk, Chunk) else chunk) for chunk in chunks]
 
     def end(self, stream: int) -> None:
         self.states.pop(stream, None)
