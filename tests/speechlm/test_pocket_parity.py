@@ -16,7 +16,7 @@ from tests.speechlm.families import POCKETS
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import Utterance
-from voxrtc.speechlm.pocket.model import Pocket
+from voxrtc.speechlm.pocket.model import Pocket, load_detokenizer
 from voxrtc.speechlm.pocket.voice import clone, end_on_pause
 from voxrtc.speechlm.weights import WeightsError
 
@@ -173,6 +173,8 @@ def test_a_broken_checkpoint_is_told_by_name(name: str, tmp_path: Path) -> None:
     ):
         assert fault in str(told.value)
     assert str(told.value).count(";") == 3
+    with pytest.raises(WeightsError, match=r"does not fit: missing mimi\.decoder\.model\.0\.conv\.bias$"):
+        load_detokenizer(folder)
 
 
 def test_missing_files_are_told_by_name(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def load_module(
 class Checkpoint:
     """Tensors of a file that are taken by name until none is left, for modules that do not keep the file's layout.
 
-    What is wrong is collected, so that one error can name it all: `finish`.
+    What is wrong is collected, so that one error can name it all: `finish`, or `check` where only some are wanted.
     """
 
     def __init__(self, path: Path, tensors: dict[str, Tensor] | None = None) -> None:
@@ -155,10 +155,15 @@ class Checkpoint:
         with torch.no_grad():
             parameter.copy_(self.take(name, *parameter.shape))
 
+    def check(self) -> None:
+        """Raise `WeightsError` unless everything that was taken fitted."""
+        if self._faults:
+            raise _misfit(self.path, self._faults)
+
     def finish(self) -> None:
         """Raise `WeightsError` unless everything fitted and nothing is left over."""
-        if faults := self._faults + [f"surplus {name}" for name in self._left]:
-            raise _misfit(self.path, faults)
+        self._faults += [f"surplus {name}" for name in self._left]
+        self.check()
 
 
 def _stacks(parts: list[Tensor], shape: torch.Size) -> bool:

@@ -26,7 +26,9 @@ def fill(path: Path, network: PocketNetwork, detokenizer: PocketDetokenizer, voi
 
 def fill_detokenizer(path: Path, detokenizer: PocketDetokenizer) -> None:
     """Fill it alone, of the same file. Raises `WeightsError`."""
-    _fill_detokenizer(detokenizer, Checkpoint(path))
+    file = Checkpoint(path)
+    _fill_detokenizer(detokenizer, file)
+    file.check()
 
 
 @torch.no_grad()
