@@ -13,13 +13,12 @@ from voxrtc.bench import random_engine, random_models
 from voxrtc.bench.random_engine import SECONDS_A_WORD, read
 from voxrtc.messages.engine import Chunk, Ended, GetStats, Stats
 from voxrtc.settings import Settings
-from voxrtc.speechlm.base import SpeechLM, Utterance
+from voxrtc.speechlm.base import Placement, SpeechLM, Utterance
 from voxrtc.speechlm.codecs.conformer import ConformerConfig
 from voxrtc.speechlm.codecs.dit import DiTConfig
 from voxrtc.speechlm.codecs.hift import HiftConfig
 from voxrtc.speechlm.codecs.token_flow import FlowConfig
 from voxrtc.speechlm.codecs.unet import UNetConfig
-from voxrtc.speechlm.registry import Placement
 from voxrtc.speechlm.stepaudio2.ear import EarConfig
 
 NARROW = dict(layers=1, dim=32, heads=2, kv_heads=1, head_dim=16, ffn_dim=32)

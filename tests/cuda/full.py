@@ -14,8 +14,7 @@ from voxrtc.engine.graphs import Recorder, Recording
 from voxrtc.engine.worker import Step, Task, Worker
 from voxrtc.messages.engine import Sampling
 from voxrtc.settings import Settings
-from voxrtc.speechlm.base import SpeechLM, Utterance
-from voxrtc.speechlm.registry import Placement
+from voxrtc.speechlm.base import Placement, SpeechLM, Utterance
 
 GPU = torch.device("cuda", 0)
 TEXT = "international considerations notwithstanding altogether " * 4

@@ -18,7 +18,7 @@ from voxrtc.engine.loop import Engine
 from voxrtc.engine.sdpa_attention import SdpaAttention
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages.engine import Chunk, Ended, Failed, Generate, Sampling
-from voxrtc.speechlm.base import HOST, CacheShape, SpeechLM, Utterance
+from voxrtc.speechlm.base import HOST, CacheShape, Placement, SpeechLM, Utterance
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")]
 
@@ -77,7 +77,7 @@ def first_step(model: SpeechLM) -> torch.Tensor:
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-3), (torch.bfloat16, 0.05)])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_family_thinks_the_same_on_a_gpu(name: str, dtype: torch.dtype, near: float, tmp_path: Path) -> None:
-    host, gpu = MODELS[name](tmp_path), MODELS[name](tmp_path, GPU, dtype)
+    host, gpu = MODELS[name](tmp_path), MODELS[name](tmp_path, Placement(GPU, dtype))
     expected = first_step(host)
     assert (first_step(gpu) - expected).norm() <= near * expected.norm()
     codec = host.detokenizer
@@ -94,7 +94,7 @@ def test_a_family_thinks_the_same_on_a_gpu(name: str, dtype: torch.dtype, near: 
 @pytest.mark.parametrize("name", MODELS)
 def test_an_engine_speaks_a_step_ahead(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     """Threads and streams as in the product: nobody fails, and everyone's sound is whole."""
-    worker = Worker(MODELS[name](tmp_path, GPU, dtype), slots=4)
+    worker = Worker(MODELS[name](tmp_path, Placement(GPU, dtype)), slots=4)
     assert worker.lag == 1 and worker.model.device != HOST
     engine, replies = Engine(worker, INFO, executor=lambda what: ThreadPoolExecutor(1)), {str(i): [] for i in range(8)}
     engine.start()

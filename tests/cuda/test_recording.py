@@ -17,6 +17,7 @@ from voxrtc.bench import random_models
 from voxrtc.engine.device import Device
 from voxrtc.engine.graphs import CudaRecorder, Graphs
 from voxrtc.engine.sdpa_attention import SdpaAttention
+from voxrtc.speechlm.base import Placement
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")]
 
@@ -36,7 +37,7 @@ def test_steps_from_graphs_say_what_they_say_without(name: str, whole: bool, tmp
         pytest.importorskip("flashinfer", reason="pip install -r requirements-cuda.txt")
     said, benches = {}, {}
     for recorder in (None, refuse):
-        model = full(name) if whole else MODELS[name](tmp_path, GPU, torch.float32)
+        model = full(name) if whole else MODELS[name](tmp_path, Placement(GPU))
         bench = Bench(slots=4, page_size=64, model=model, recorder=recorder)
         assert (type(bench.worker.attention) is SdpaAttention) != whole
         for seed, temperature in enumerate((0.0, 0.8, 0.8, 0.0, 0.7)):
@@ -61,7 +62,7 @@ def voices(name: str, folder: Path) -> Voice:
         return Voice(random_models.snac(GPU), (4096,) * 7)
     if name == "mimi":
         return Voice(random_models.mimi(GPU), (2048,) * 32, noise=False)
-    model = MODELS[name](folder, GPU, torch.float32)
+    model = MODELS[name](folder, Placement(GPU))
     return Voice(model.detokenizer, latent=model.network.config.latent, noise=False)  # type: ignore[attr-defined]
 
 

@@ -12,8 +12,7 @@ from voxrtc.engine.device import DeviceError, chosen_device, chosen_dtype, chose
 from voxrtc.engine.outcome import Here, Sent
 from voxrtc.engine.staging import Staging
 from voxrtc.settings import Settings
-from voxrtc.speechlm.base import HOST, Frames
-from voxrtc.speechlm.registry import Placement
+from voxrtc.speechlm.base import HOST, Frames, Placement
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from torch import Tensor
 from tests.tiny import GOLDEN, write
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import HOST, Detokenizer, Prompt, SpeechLM, Utterance
+from voxrtc.speechlm.base import HOST, ON_HOST, Detokenizer, Placement, Prompt, SpeechLM, Utterance
 from voxrtc.speechlm.codecs.dit_files import load_dit_flow
 from voxrtc.speechlm.codecs.flow import Solver
 from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
@@ -30,11 +30,9 @@ from voxrtc.speechlm.csm.model import Csm, CsmDetokenizer
 from voxrtc.speechlm.lark.detokenizer import Codebooks, Decoder, LarkDetokenizer
 from voxrtc.speechlm.orpheus import Orpheus, OrpheusDetokenizer
 from voxrtc.speechlm.pocket.model import Pocket
-from voxrtc.speechlm.registry import Placement
 from voxrtc.speechlm.stepaudio2.model import StepAudio2
 from voxrtc.speechlm.weights import read_folder, read_json, read_pickle
 
-Place = torch.device | None
 POCKETS = ("plain", "drifting", "pointwise")
 RECORDED = ("orpheus", "csm", "pocket")  # whose detokenizers can be, as a device records them
 TOLERANCE = 1e-5  # of sound; the interface promises 1e-4
@@ -47,9 +45,9 @@ def write_orpheus(folder: Path) -> Path:
     return write("orpheus", folder)
 
 
-def tiny_orpheus(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None) -> Orpheus:
+def tiny_orpheus(folder: Path, at: Placement = ON_HOST) -> Orpheus:
     """From a folder that `write_orpheus` wrote."""
-    return Orpheus.load(folder, VOICES, device, dtype, sound)
+    return Orpheus.load(folder, VOICES, at)
 
 
 def write_stepaudio2(folder: Path) -> Path:
@@ -66,32 +64,28 @@ def write_stepaudio2(folder: Path) -> Path:
     return folder
 
 
-def tiny_stepaudio2(
-    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
-) -> StepAudio2:
+def tiny_stepaudio2(folder: Path, at: Placement = ON_HOST) -> StepAudio2:
     """From a folder that `write_stepaudio2` wrote."""
-    model = StepAudio2.load(folder, device, dtype, sound)
+    model = StepAudio2.load(folder, at)
     quick(model.detokenizer.flow)
     return model
 
 
-def brief_stepaudio2(
-    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
-) -> SpeechLM:
+def brief_stepaudio2(folder: Path, at: Placement = ON_HOST) -> SpeechLM:
     """The tiny one, which finds no end, of twelve frames at most."""
-    model = tiny_stepaudio2(write_stepaudio2(folder), device, dtype, sound)
+    model = tiny_stepaudio2(write_stepaudio2(folder), at)
     limit(model, 12)
     return model
 
 
-def tiny_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None) -> Csm:
+def tiny_csm(folder: Path, at: Placement = ON_HOST) -> Csm:
     """From a folder that `write("csm", folder)` wrote."""
-    return Csm.load(folder, ("0", "1", "7"), device, dtype, sound)
+    return Csm.load(folder, ("0", "1", "7"), at)
 
 
-def tiny_pocket(name: str, device: torch.device = HOST, sound: Place = None) -> Pocket:
+def tiny_pocket(name: str, at: Placement = ON_HOST) -> Pocket:
     """One of `POCKETS`, from the checkpoint that the package made."""
-    return Pocket.load(GOLDEN / "pocket" / "languages" / name, device, sound)
+    return Pocket.load(GOLDEN / "pocket" / "languages" / name, at)
 
 
 def tiny_mimi(folder: Path) -> MimiTokens:
@@ -100,32 +94,28 @@ def tiny_mimi(folder: Path) -> MimiTokens:
     return load_mimi(mimi_config(read_json(folder / "config.json")), read_folder(folder), folder, HOST)
 
 
-def lark(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None) -> SpeechLM:
+def lark(folder: Path, at: Placement = ON_HOST) -> SpeechLM:
     """The one that ships."""
-    return registry.load(ROOT / "models", "lark", Placement(device, dtype, sound))[1]
+    return registry.load(ROOT / "models", "lark", at)[1]
 
 
-def brief_orpheus(
-    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
-) -> SpeechLM:
+def brief_orpheus(folder: Path, at: Placement = ON_HOST) -> SpeechLM:
     """The tiny one, of twelve frames at most: its random weights find no end, and every token is a step."""
-    model = tiny_orpheus(write_orpheus(folder), device, dtype, sound)
+    model = tiny_orpheus(write_orpheus(folder), at)
     limit(model, 7 * 12)
     return model
 
 
-def brief_csm(folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None) -> SpeechLM:
+def brief_csm(folder: Path, at: Placement = ON_HOST) -> SpeechLM:
     """The tiny one, which finds no end either, of twelve frames at most."""
-    model = tiny_csm(write("csm", folder), device, dtype, sound)
+    model = tiny_csm(write("csm", folder), at)
     limit(model, 12)
     return model
 
 
-def pocket(
-    name: str, folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
-) -> SpeechLM:
+def pocket(name: str, folder: Path, at: Placement = ON_HOST) -> SpeechLM:
     """One of `POCKETS`, which stays in float32."""
-    return tiny_pocket(name, device, sound)
+    return tiny_pocket(name, at)
 
 
 def tiny_flow(folder: Path) -> FlowDetokenizer:
@@ -148,20 +138,16 @@ def quick(flow: TokenFlow) -> TokenFlow:
     return flow
 
 
-def tiny_cosyvoice2(
-    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
-) -> CosyVoice2:
+def tiny_cosyvoice2(folder: Path, at: Placement = ON_HOST) -> CosyVoice2:
     """From a folder that `write("cosyvoice2", folder)` wrote."""
-    model = CosyVoice2.load(folder, device, dtype, sound)
+    model = CosyVoice2.load(folder, at)
     quick(model.detokenizer.flow)
     return model
 
 
-def brief_cosyvoice2(
-    folder: Path, device: torch.device = HOST, dtype: torch.dtype = torch.float32, sound: Place = None
-) -> SpeechLM:
+def brief_cosyvoice2(folder: Path, at: Placement = ON_HOST) -> SpeechLM:
     """The tiny one, which hardly finds an end, of twelve frames at most."""
-    model = tiny_cosyvoice2(write("cosyvoice2", folder), device, dtype, sound)
+    model = tiny_cosyvoice2(write("cosyvoice2", folder), at)
     limit(model, 12)
     return model
 
@@ -177,7 +163,7 @@ def limit(model: SpeechLM, frames: int) -> None:
     model.preprocess = short  # type: ignore[method-assign]
 
 
-MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if need be devices and a dtype
+MODELS: dict[str, Callable[..., SpeechLM]] = {  # of a folder to work in, and if need be a `Placement`
     "lark": lark,
     "orpheus": brief_orpheus,
     "cosyvoice2": brief_cosyvoice2,

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from tests.engine.toy import Bench
 from tests.speechlm.families import tiny_csm
 from tests.tiny import GOLDEN, noise, write
-from voxrtc.speechlm.base import Clip, InvalidRequest, Prompt, Turn, Utterance
+from voxrtc.speechlm.base import Clip, InvalidRequest, Placement, Prompt, Turn, Utterance
 from voxrtc.speechlm.csm.checkpoint import INDEX
 from voxrtc.speechlm.csm.config import csm_config
 from voxrtc.speechlm.csm.model import FRAMES, OWN, TEXT_TOKENS, Csm
@@ -320,7 +320,7 @@ def test_a_configuration_of_older_transformers_is_the_same(folder: Path) -> None
 
 
 def test_it_can_be_had_in_half_precision(csm: Csm, folder: Path) -> None:
-    half = tiny_csm(folder, dtype=torch.bfloat16)
+    half = tiny_csm(folder, Placement(dtype=torch.bfloat16))
     assert half.network.codes.weight.dtype == torch.bfloat16 and half.network.dtype == torch.float32
     assert half.codec.quantizer.entries.dtype == torch.float32
     assert 0 < (scores(half) - scores(csm)).abs().max() < 0.3

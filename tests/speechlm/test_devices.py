@@ -25,7 +25,7 @@ from voxrtc.engine.sound_stage import Chunk, LocalStage
 from voxrtc.engine.worker import Task, Worker
 from voxrtc.messages.engine import Cancel, Ended
 from voxrtc.messages.engine import Sampling as Settings
-from voxrtc.speechlm.base import HOST, Clip, Detokenizer, InvalidRequest, SpeechLM, Utterance, Voice
+from voxrtc.speechlm.base import HOST, Clip, Detokenizer, InvalidRequest, Placement, SpeechLM, Utterance, Voice
 
 TEXTS = {
     "Yes.": {"seed": 1, "temperature": 0.0},
@@ -98,7 +98,7 @@ def test_on_another_device_it_says_the_same_and_no_step_waits(
     name: str, folder: Path, model: SpeechLM, expected: Bench
 ) -> None:
     with pretended() as mode:
-        away = MODELS[name](folder, device())
+        away = MODELS[name](folder, Placement(device()))
         bench = Bench(slots=2, page_size=64, model=away)
         assert bench.worker.lag == 1 and bench.worker.cache.keys.device == device()
         watch(bench, mode)
@@ -108,7 +108,7 @@ def test_on_another_device_it_says_the_same_and_no_step_waits(
 def test_by_flashinfers_interface_it_says_the_same(name: str, folder: Path, model: SpeechLM, expected: Bench) -> None:
     """Decode steps of 3 streams are filled up to 4, and streams are preempted. The detokenizer is not where the rest is."""
     with pretended():
-        away = MODELS[name](folder, device(), sound=HOST)
+        away = MODELS[name](folder, Placement(device(), sound=HOST))
         assert away.device == device() and away.detokenizer.device == HOST
         bench = Bench(slots=4, page_size=64, model=away, backend=by_flashinfer, pages=-(-away.cache.positions // 64))
         assert_same(model, said(bench), expected)
@@ -117,7 +117,7 @@ def test_by_flashinfers_interface_it_says_the_same(name: str, folder: Path, mode
 def test_repeated_from_recordings_steps_say_the_same(name: str, folder: Path, model: SpeechLM, expected: Bench) -> None:
     """Every operation of a decode step is played again as it was recorded, with other streams' numbers in its place."""
     with pretended():
-        away, tape = MODELS[name](folder, device()), Tape()
+        away, tape = MODELS[name](folder, Placement(device())), Tape()
         backend = choose if name.startswith("pocket") else tape.backend  # in float32, as it stays, attention is torch's
         bench = Bench(slots=4, page_size=64, model=away, backend=backend, recorder=tape.record)
         for text, sampling in TEXTS.items():
@@ -168,13 +168,13 @@ def test_a_recording_is_imitated_there_too(name: str, folder: Path, model: Speec
     except InvalidRequest:
         pytest.skip("it speaks with its own voices only")
     with pretended():
-        away = MODELS[name](folder, device())
+        away = MODELS[name](folder, Placement(device()))
         assert (first_hidden(away, away.clone(clip)) - expected).norm() <= 1e-4 * expected.norm()
 
 
 def test_a_cpu_takes_bfloat16(name: str, folder: Path, model: SpeechLM) -> None:
     """By torch's attention, since ours is compiled for float32. Or a family stays in float32, as it must then say."""
-    coarse = MODELS[name](folder, HOST, torch.bfloat16)
+    coarse = MODELS[name](folder, Placement(dtype=torch.bfloat16))
     worker = Worker(coarse, slots=1)
     assert worker.cache.keys.dtype == coarse.dtype
     assert isinstance(worker.attention, SdpaAttention) == (coarse.dtype == torch.bfloat16)

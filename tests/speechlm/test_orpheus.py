@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.engine.toy import Bench
 from tests.speechlm.families import VOICES, tiny_orpheus, write_orpheus
 from tests.tiny import GOLDEN
-from voxrtc.speechlm.base import InvalidRequest, Utterance
+from voxrtc.speechlm.base import InvalidRequest, Placement, Utterance
 from voxrtc.speechlm.layers.attention import DenseCausal
 from voxrtc.speechlm.orpheus import CODES, END, FIRST, FRAMES, POSITIONS, PROMPT, SLOTS, STOP, TEXT_TOKENS, Network, Orpheus
 from voxrtc.speechlm.weights import WeightsError
@@ -139,7 +139,7 @@ def test_it_can_be_had_in_half_precision(folder: Path) -> None:
 
 
 def test_on_a_cpu_weights_in_half_precision_make_hidden_states_in_full(orpheus: Orpheus, folder: Path) -> None:
-    half = Orpheus.load(folder, VOICES, dtype=torch.bfloat16)
+    half = Orpheus.load(folder, VOICES, Placement(dtype=torch.bfloat16))
     assert half.network.embed.weight.dtype == torch.bfloat16 and half.dtype == torch.float32
     ids, positions = torch.arange(9), torch.arange(9)
     made, expected = (model.network(ids[None], positions[None], DenseCausal()) for model in (half, orpheus))

@@ -26,7 +26,7 @@ from voxrtc.messages.conversation import Heard, Replied, Words
 from voxrtc.messages.engine import Chunk, Ended, Sampling
 from voxrtc.settings import ROOT
 from voxrtc.speechlm import registry
-from voxrtc.speechlm.base import Clip, Said, TooLong, Utterance
+from voxrtc.speechlm.base import Clip, Placement, Said, TooLong, Utterance
 from voxrtc.speechlm.codecs.features import whisper_mel
 from voxrtc.speechlm.layers.attention import DenseCausal
 from voxrtc.speechlm.stepaudio2.ear import PADDING
@@ -323,7 +323,7 @@ def test_what_was_heard_on_another_device_is_answered_there(step: StepAudio2, fo
 
     expected = hidden(step)
     with pretended():
-        assert (hidden(tiny_stepaudio2(folder, device())) - expected).norm() <= 1e-4 * expected.norm()
+        assert (hidden(tiny_stepaudio2(folder, Placement(device()))) - expected).norm() <= 1e-4 * expected.norm()
 
 
 # --- the checkpoint ---

@@ -20,8 +20,7 @@ from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages.model import ModelInfo
 from voxrtc.settings import Settings
-from voxrtc.speechlm.base import Prompt, SpeechLM, Utterance
-from voxrtc.speechlm.registry import Placement
+from voxrtc.speechlm.base import Placement, Prompt, SpeechLM, Utterance
 
 SECONDS_A_WORD = 0.35
 MODELS = {
@@ -34,7 +33,7 @@ MODELS = {
 
 def read(settings: Settings, at: Placement) -> tuple[ModelInfo, SpeechLM]:
     """The model of the settings, without its weights. Raises `KeyError` for one that is not in `MODELS`."""
-    if settings.disaggregated or at.sound not in (None, at.device):
+    if settings.disaggregated or at.detokenizer != at.device:
         raise ValueError("Both stages of a model without weights are in one place.")
     model = MODELS[settings.model](at.dtype, at.device)
     preprocess = model.preprocess

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from voxrtc.settings import Settings
-from voxrtc.speechlm.registry import Placement
+from voxrtc.speechlm.base import Placement
 
 
 class DeviceError(Exception):

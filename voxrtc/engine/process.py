@@ -26,8 +26,7 @@ from voxrtc.settings import Settings
 
 if TYPE_CHECKING:
     from voxrtc.engine.loop import Engine
-    from voxrtc.speechlm.base import SpeechLM
-    from voxrtc.speechlm.registry import Placement
+    from voxrtc.speechlm.base import Placement, SpeechLM
 
 log = logging.getLogger(__name__)
 

@@ -21,6 +21,23 @@ from voxrtc.speechlm.layers.attention import Attention
 HOST = torch.device("cpu")
 
 
+@dataclass(frozen=True)
+class Placement:
+    """Where a model's two stages are, and the numbers of its backbone; a family may stay in float32 where these ask for it."""
+
+    device: torch.device = HOST
+    dtype: torch.dtype = torch.float32
+    sound: torch.device | None = None  # of the detokenizer; None: where the language model is
+
+    @property
+    def detokenizer(self) -> torch.device:
+        """Its device."""
+        return self.sound or self.device
+
+
+ON_HOST = Placement()
+
+
 class InvalidRequest(ValueError):
     """This text or voice cannot be spoken. The message is shown to the person and says what to do."""
 

@@ -21,11 +21,13 @@ from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm import sentences
 from voxrtc.speechlm.base import (
     HOST,
+    ON_HOST,
     Batch,
     CacheShape,
     Detokenizer,
     Frames,
     InvalidRequest,
+    Placement,
     Prompt,
     Sampler,
     SpeechLM,
@@ -106,25 +108,12 @@ class Orpheus(SpeechLM):
         tokenizer.encode_special_tokens = True
 
     @classmethod
-    def load(
-        cls,
-        folder: Path,
-        voices: Sequence[str],
-        device: torch.device = HOST,
-        dtype: torch.dtype = torch.float32,
-        sound: torch.device | None = None,
-    ) -> Orpheus:
-        """Read a folder like `canopylabs/orpheus-3b-0.1-ft`, with SNAC's in its subfolder `snac`.
-
-        `dtype` is that of the backbone; the detokenizer is on the device `sound`. Raises `WeightsError`.
-        """
+    def load(cls, folder: Path, voices: Sequence[str], at: Placement = ON_HOST) -> Orpheus:
+        """Read a folder like `canopylabs/orpheus-3b-0.1-ft`, with SNAC's in its subfolder `snac`. Raises `WeightsError`."""
         tokenizer = read_tokenizer(folder / "tokenizer.json")
-        network, detokenizer = (
-            Network.load(folder, POSITIONS, dtype).to(device),
-            OrpheusDetokenizer.load(folder, sound or device),
-        )
+        network = Network.load(folder, POSITIONS, at.dtype).to(at.device)
         network.pack()
-        return cls(network, tokenizer, detokenizer, voices)
+        return cls(network, tokenizer, OrpheusDetokenizer.load(folder, at.detokenizer), voices)
 
     def split(self, text: str) -> list[str]:
         return sentences.pieces(text, lambda piece: len(self._text_ids(piece)) <= TEXT_TOKENS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -12,25 +11,13 @@ import torch
 from voxrtc.cards import Card, CardError, read_card
 from voxrtc.messages.model import ModelInfo
 from voxrtc.speechlm import voices
-from voxrtc.speechlm.base import HOST, Detokenizer, SpeechLM
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where a model's two stages are, language model and detokenizer, and the numbers of the backbone.
-
-    A family may stay in float32 where its numbers ask for it.
-    """
-
-    device: torch.device = HOST
-    dtype: torch.dtype = torch.float32
-    sound: torch.device | None = None  # None: where the language model is
+from voxrtc.speechlm.base import HOST, ON_HOST, Detokenizer, Placement, SpeechLM
 
 
 def _cosyvoice2(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.cosyvoice2.model import CosyVoice2
 
-    model = CosyVoice2.load(card.folder, at.device, at.dtype, at.sound)
+    model = CosyVoice2.load(card.folder, at)
     model.default = model.clone(voices.lark(model.detokenizer.sample_rate))
     return model
 
@@ -38,31 +25,31 @@ def _cosyvoice2(card: Card, at: Placement) -> SpeechLM:
 def _csm(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.csm.model import Csm
 
-    return Csm.load(card.folder, card.info.voices, at.device, at.dtype, at.sound)
+    return Csm.load(card.folder, card.info.voices, at)
 
 
 def _lark(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.lark.model import Lark
 
-    return Lark.load(card.folder, at.device, at.dtype, at.sound)
+    return Lark.load(card.folder, at)
 
 
 def _orpheus(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.orpheus import Orpheus
 
-    return Orpheus.load(card.folder, card.info.voices, at.device, at.dtype, at.sound)
+    return Orpheus.load(card.folder, card.info.voices, at)
 
 
 def _pocket(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.pocket.model import Pocket
 
-    return Pocket.load(card.folder, at.device, at.sound)
+    return Pocket.load(card.folder, at)
 
 
 def _stepaudio2(card: Card, at: Placement) -> SpeechLM:
     from voxrtc.speechlm.stepaudio2.model import StepAudio2
 
-    model = StepAudio2.load(card.folder, at.device, at.dtype, at.sound)
+    model = StepAudio2.load(card.folder, at)
     if model.voices == ("default",):  # its authors' recordings are not there
         model.known_voices.default = model.clone(voices.lark(model.detokenizer.sample_rate))
     return model
@@ -123,7 +110,7 @@ DETOKENIZERS: dict[str, Callable[[Path, torch.device], Detokenizer]] = {
 }
 
 
-def load(models: Path, name: str, at: Placement = Placement()) -> tuple[ModelInfo, SpeechLM]:
+def load(models: Path, name: str, at: Placement = ON_HOST) -> tuple[ModelInfo, SpeechLM]:
     """Load the model `name` of folder `models`. Raises `CardError`, `speechlm.weights.WeightsError`."""
     card = _card(models, name)
     model = FAMILIES[card.info.family](card, at)

@@ -10,7 +10,20 @@ from torch import Tensor
 
 from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm import sentences
-from voxrtc.speechlm.base import HOST, Batch, CacheShape, Clip, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import (
+    HOST,
+    ON_HOST,
+    Batch,
+    CacheShape,
+    Clip,
+    Frames,
+    InvalidRequest,
+    Placement,
+    Prompt,
+    Sampler,
+    SpeechLM,
+    Utterance,
+)
 from voxrtc.speechlm.codecs.flow_detokenizer import FlowDetokenizer
 from voxrtc.speechlm.codecs.flow_files import load_flow
 from voxrtc.speechlm.codecs.hift_files import load_hift
@@ -75,21 +88,15 @@ class CosyVoice2(SpeechLM):
         self.default = Voice(detokenizer.flow.prime(detokenizer.nobody))  # until there is a recording of somebody
 
     @classmethod
-    def load(
-        cls,
-        folder: Path,
-        device: torch.device = HOST,
-        dtype: torch.dtype = torch.float32,
-        sound: torch.device | None = None,
-    ) -> CosyVoice2:
+    def load(cls, folder: Path, at: Placement = ON_HOST) -> CosyVoice2:
         """Read a folder like `FunAudioLLM/CosyVoice2-0.5B`. Raises `WeightsError`.
 
-        `dtype` is that of the language model; flow and HiFT stay in float32, on the device `sound`.
+        `at.dtype` is that of the language model; flow and HiFT stay in float32.
         """
-        network, writer = Network.load(folder, PROMPT + FRAMES, device, dtype), Writer.load(folder / "CosyVoice-BlankEN")
+        network, writer = Network.load(folder, PROMPT + FRAMES, at), Writer.load(folder / "CosyVoice-BlankEN")
         if writer.size > network.rows.texts:
             raise WeightsError(f"{folder} has {writer.size} text tokens and rows for {network.rows.texts}. Fetch it again.")
-        detokenizer = load_detokenizer(folder, sound or device)
+        detokenizer = load_detokenizer(folder, at.detokenizer)
         if detokenizer.flow.config.codes != network.rows.codes:
             raise WeightsError(f"{folder}: llm.pt and flow.pt disagree about speech tokens. Fetch both again.")
         return cls(network, writer, detokenizer, VoiceReader(folder, TOKENIZER, detokenizer.device))

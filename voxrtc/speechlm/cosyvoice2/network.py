@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from voxrtc.speechlm.base import Placement
 from voxrtc.speechlm.layers.attention import Attention
 from voxrtc.speechlm.layers.decoder import Decoder, DecoderConfig
 from voxrtc.speechlm.layers.linear import pack_all
@@ -66,11 +67,11 @@ class Network(nn.Module):
         self.head = nn.Linear(config.dim, rows.codes + EXTRA)
 
     @classmethod
-    def load(cls, folder: Path, positions: int, device: torch.device, dtype: torch.dtype) -> Network:
+    def load(cls, folder: Path, positions: int, at: Placement) -> Network:
         """Read `llm.pt` of a folder, whose shape `CosyVoice-BlankEN/config.json` tells. Raises `WeightsError`."""
         path = folder / "llm.pt"
         config = decoder_config(read_json(folder / "CosyVoice-BlankEN" / "config.json"), positions)
-        tensors = read_pickle(path, dtype)
+        tensors = read_pickle(path, at.dtype)
         tensors.pop(TEXT_HEAD, None)  # of the language model that training began with; nothing asks it
         try:
             rows = Rows(len(tensors[f"{LLM}embed_tokens.weight"]), len(tensors["speech_embedding.weight"]) - EXTRA)
@@ -82,7 +83,7 @@ class Network(nn.Module):
         table["embed.weight"] = (f"{LLM}embed_tokens.weight", "speech_embedding.weight", "llm_embedding.weight")
         table |= {f"head.{kind}": (f"llm_decoder.{kind}",) for kind in ("weight", "bias")}
         load_module(network, tensors, path, table)
-        network.requires_grad_(False).to(device)
+        network.requires_grad_(False).to(at.device)
         pack_all(network, MOST_ROWS)
         return network
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from voxrtc.speechlm.base import Placement
 from voxrtc.speechlm.codecs.mimi_files import RELEASED, load_mimi, mimi_config
 from voxrtc.speechlm.codecs.mimi_tokens import MimiTokens
 from voxrtc.speechlm.csm.config import CsmConfig, csm_config
@@ -36,14 +37,14 @@ TORCHTUNES = {
 }  # fmt: skip
 
 
-def load(folder: Path, device: torch.device, dtype: torch.dtype, sound: torch.device) -> tuple[Network, MimiTokens]:
-    """Decoders in `dtype`, and codec on `sound`, of a folder like `sesame/csm-1b`. Raises `WeightsError`."""
+def load(folder: Path, at: Placement) -> tuple[Network, MimiTokens]:
+    """Decoders, and codec, of a folder like `sesame/csm-1b`. Raises `WeightsError`."""
     config, tensors = csm_config(read_json(folder / "config.json")), _read(folder)
-    codec = _codec(config, tensors, folder, sound)
+    codec = _codec(config, tensors, folder, at.detokenizer)
     if SESAMES_HEADS in tensors:
         tensors = _from_sesame(tensors, config)
-    own = {name: tensors.pop(name).to(dtype) for name in list(tensors) if not name.startswith(CODEC)}
-    return load_network(config, own, folder, device), codec
+    own = {name: tensors.pop(name).to(at.dtype) for name in list(tensors) if not name.startswith(CODEC)}
+    return load_network(config, own, folder, at.device), codec
 
 
 def load_codec(folder: Path, device: torch.device) -> MimiTokens:

@@ -14,12 +14,14 @@ from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm import sentences
 from voxrtc.speechlm.base import (
     HOST,
+    ON_HOST,
     Batch,
     CacheShape,
     Clip,
     Detokenizer,
     Frames,
     InvalidRequest,
+    Placement,
     Prompt,
     Sampler,
     SpeechLM,
@@ -75,19 +77,12 @@ class Csm(SpeechLM):
         self._memory = shape.positions - OWN - FRAMES  # positions that may stand before a piece's own text
 
     @classmethod
-    def load(
-        cls,
-        folder: Path,
-        voices: Sequence[str],
-        device: torch.device = HOST,
-        dtype: torch.dtype = torch.float32,
-        sound: torch.device | None = None,
-    ) -> Csm:
+    def load(cls, folder: Path, voices: Sequence[str], at: Placement = ON_HOST) -> Csm:
         """Read a folder like `sesame/csm-1b`; see `checkpoint.load`.
 
-        `dtype` is that of the two decoders; Mimi stays in float32, on the device `sound`. Raises `WeightsError`.
+        `at.dtype` is that of the two decoders; Mimi stays in float32. Raises `WeightsError`.
         """
-        network, codec = checkpoint.load(folder, device, dtype, sound or device)
+        network, codec = checkpoint.load(folder, at)
         return cls(network, Writer.load(folder, network.config.books, network.config.texts), codec, voices)
 
     def split(self, text: str) -> list[str]:

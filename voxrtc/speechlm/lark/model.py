@@ -10,7 +10,18 @@ import torch
 from torch import Tensor
 
 from voxrtc.messages.engine import Sampling
-from voxrtc.speechlm.base import HOST, Batch, CacheShape, Frames, InvalidRequest, Prompt, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import (
+    ON_HOST,
+    Batch,
+    CacheShape,
+    Frames,
+    InvalidRequest,
+    Placement,
+    Prompt,
+    Sampler,
+    SpeechLM,
+    Utterance,
+)
 from voxrtc.speechlm.lark import text
 from voxrtc.speechlm.lark.detokenizer import FILE, LarkDetokenizer
 from voxrtc.speechlm.lark.network import LarkConfig, LarkNetwork
@@ -58,25 +69,19 @@ class Lark(SpeechLM):
         self._window = torch.arange(low, high + 1, device=self.device) + self._margin
 
     @classmethod
-    def load(
-        cls,
-        folder: Path,
-        device: torch.device = HOST,
-        dtype: torch.dtype = torch.float32,
-        sound: torch.device | None = None,
-    ) -> Lark:
+    def load(cls, folder: Path, at: Placement = ON_HOST) -> Lark:
         """Read `config.json` and `model.safetensors` of `folder`. Raises `speechlm.weights.WeightsError`.
 
-        `dtype` is that of the network; the detokenizer, whose phase adds up, stays in float32, on the device `sound`.
+        `at.dtype` is that of the network; the detokenizer, whose phase adds up, stays in float32.
         """
         config = json.loads((folder / "config.json").read_text())
         path = folder / FILE
         tensors = read_safetensors(path)
         network = LarkNetwork(LarkConfig.from_json(config["network"]))
         load_module(network, tensors_under(tensors, "lm."), path)
-        network.to(device, dtype)
+        network.to(at.device, at.dtype)
         pack(network, MOST_ROWS)
-        return cls(network.eval(), LarkDetokenizer(tensors, sound or device), Sampling(**{**GREEDY, **config["sampling"]}))
+        return cls(network.eval(), LarkDetokenizer(tensors, at.detokenizer), Sampling(**{**GREEDY, **config["sampling"]}))
 
     def split(self, text_: str) -> list[str]:
         return text.split(text_)

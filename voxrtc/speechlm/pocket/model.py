@@ -13,11 +13,13 @@ from torch import Tensor
 from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.base import (
     HOST,
+    ON_HOST,
     Batch,
     CacheShape,
     Clip,
     Frames,
     InvalidRequest,
+    Placement,
     Prefix,
     Prompt,
     Sampler,
@@ -77,20 +79,12 @@ class Pocket(SpeechLM):
     frame_rate = FRAME_RATE
     codebooks = 0
 
-    def __init__(
-        self,
-        config: PocketConfig,
-        writer: Writer,
-        voices: dict[str, Path],
-        device: torch.device = HOST,
-        sound: torch.device | None = None,
-    ) -> None:
+    def __init__(self, config: PocketConfig, writer: Writer, voices: dict[str, Path], at: Placement = ON_HOST) -> None:
         """A model with weights still to be filled; `ready` ends that. `voices` are files by name, at least one.
 
-        It stays in float32, as the reference: what it says is fed back as it is, not as the nearest code. The detokenizer is on
-        the device `sound`.
+        It stays in float32, as the reference: what it says is fed back as it is, not as the nearest code.
         """
-        self.device, self._sound = device, sound or device
+        self.device, self._sound = at.device, at.detokenizer
         voice = max(LONGEST_VOICE, *map(voice_length, voices.values()))
         positions = voice + MAX_TOKENS + 1 + longest(MAX_TOKENS)
         self.network = PocketNetwork(config, replace(config.decoder, positions=positions))
@@ -102,10 +96,10 @@ class Pocket(SpeechLM):
         self.voices = ("default", *voices)
         favourite = next((name for name in FAVOURITES if name in voices), next(iter(voices)))
         self._files = {**voices, "default": voices[favourite]}
-        self._read = cache(lambda path: read_voice(path, shape).to(device))
+        self._read = cache(lambda path: read_voice(path, shape).to(at.device))
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device = HOST, sound: torch.device | None = None) -> Pocket:
+    def load(cls, folder: Path, at: Placement = ON_HOST) -> Pocket:
         """Read a checkpoint's folder, like `languages/english` of Kyutai's repositories.
 
         It holds `model.safetensors`, `tokenizer.json` or `tokenizer.model`, `embeddings/<voice>.safetensors`, and
@@ -115,7 +109,7 @@ class Pocket(SpeechLM):
         voices = {path.stem: path for path in sorted((folder / "embeddings").glob("*.safetensors"))}
         if not voices:
             raise WeightsError(f"There are no voices in {folder / 'embeddings'}. Check the model's folder.")
-        model = cls(config, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices, device, sound)
+        model = cls(config, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices, at)
         model.fill(folder / FILE)
         return model
 

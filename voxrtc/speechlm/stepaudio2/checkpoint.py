@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from voxrtc.speechlm.base import Placement
 from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.codecs.dit_files import load_dit_flow
 from voxrtc.speechlm.codecs.hift_files import load_hift
@@ -25,20 +26,20 @@ EAR = {"n_mels": 128, "n_audio_ctx": 1500, "kernel_size": 3, "adapter_stride": 2
 S3 = "speech_tokenizer_v2_25hz.onnx"
 
 
-def load_networks(folder: Path, positions: int, device: torch.device, dtype: torch.dtype) -> tuple[CausalLM, Ear, Writer]:
+def load_networks(folder: Path, positions: int, at: Placement) -> tuple[CausalLM, Ear, Writer]:
     """The language model, for sequences of `positions`, the ear, and what reads and writes. Raises `WeightsError`.
 
     The language model's head holds the rows of `Writer.sayable` only.
     """
     language, ear, writer = _read(folder)
-    tensors = read_folder(folder, dtype)
+    tensors = read_folder(folder, at.dtype)
     heard = {name: tensors.pop(name) for name in list(tensors) if name.startswith(HEARING)}
-    network = CausalLM.filled({**language, "model_type": "qwen2"}, tensors, folder, positions).to(device)
+    network = CausalLM.filled({**language, "model_type": "qwen2"}, tensors, folder, positions).to(at.device)
     if network.decoder.config.dim != ear.out:
         raise WeightsError(f"{folder / 'config.json'}: llm_dim is {ear.out}, and hidden_size {network.decoder.config.dim}.")
-    network.head.weight = nn.Parameter(network.head.weight[writer.sayable().to(device)], requires_grad=False)
+    network.head.weight = nn.Parameter(network.head.weight[writer.sayable().to(at.device)], requires_grad=False)
     network.pack()
-    return network, Ear.filled(ear, heard, folder, device), writer
+    return network, Ear.filled(ear, heard, folder, at.device), writer
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], EarConfig, Writer]:

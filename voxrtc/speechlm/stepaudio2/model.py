@@ -10,7 +10,7 @@ from torch import Tensor
 
 from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm import sentences
-from voxrtc.speechlm.base import HOST, Batch, CacheShape, Clip, Frames, Prompt, Said, Sampler, SpeechLM, Utterance
+from voxrtc.speechlm.base import ON_HOST, Batch, CacheShape, Clip, Frames, Placement, Prompt, Said, Sampler, SpeechLM, Utterance
 from voxrtc.speechlm.causal_lm import CausalLM
 from voxrtc.speechlm.codecs.token_flow import FlowState
 from voxrtc.speechlm.stepaudio2.checkpoint import load_networks, load_sound
@@ -60,19 +60,13 @@ class StepAudio2(SpeechLM):
         self._prompter = Prompter(writer, shape.positions - FRAMES, self._nothing)
 
     @classmethod
-    def load(
-        cls,
-        folder: Path,
-        device: torch.device = HOST,
-        dtype: torch.dtype = torch.float32,
-        sound: torch.device | None = None,
-    ) -> StepAudio2:
+    def load(cls, folder: Path, at: Placement = ON_HOST) -> StepAudio2:
         """Read a folder like `stepfun-ai/Step-Audio-2-mini`. Raises `WeightsError`.
 
-        `dtype` is that of the language model and of the ear; flow and HiFT stay in float32, on the device `sound`.
+        `at.dtype` is that of the language model and of the ear; flow and HiFT stay in float32.
         """
-        network, ear, writer = load_networks(folder, PROMPT + FRAMES, device, dtype)
-        return cls(network, ear, writer, *load_sound(folder, writer.marks.first_code, sound or device))
+        network, ear, writer = load_networks(folder, PROMPT + FRAMES, at)
+        return cls(network, ear, writer, *load_sound(folder, writer.marks.first_code, at.detokenizer))
 
     def split(self, text: str) -> list[str]:
         return sentences.pieces(text, lambda piece: len(self.writer.ids(piece)) <= TEXT_TOKENS)
