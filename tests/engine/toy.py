@@ -69,7 +69,7 @@ class Toy(SpeechLM):
     """Bytes in, two codes a frame out, three frames a byte. “|” parts pieces; “!” is a prompt that poisons its hidden
     states, “?” one that the model cannot take, “#” one whose sound cannot be made."""
 
-    cache = CacheShape(SHAPE.layers, SHAPE.heads, SHAPE.kv_heads, SHAPE.head_dim, SHAPE.positions)
+    cache = CacheShape.of(SHAPE)
     frame_rate, codebooks, voices = 50.0, 2, ("default",)
     defaults = Sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
 

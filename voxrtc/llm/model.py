@@ -43,8 +43,7 @@ class ChatModel:
     def __init__(self, network: CausalLM, tokenizer: Tokenizer) -> None:
         self.network, self.tokenizer = network, tokenizer
         shape = network.decoder.config
-        kept = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, CONTEXT)
-        self._cache = PagedCache(kept, SLOTS, PAGES, PAGE_SIZE)
+        self._cache = PagedCache(CacheShape.of(shape), SLOTS, PAGES, PAGE_SIZE)
         self._attention = choose(self._cache, shape.heads)
         self._sampling = SamplingTable(SLOTS)
 

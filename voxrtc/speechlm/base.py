@@ -17,6 +17,7 @@ from torch import Tensor
 from voxrtc.messages.engine import Sampling
 from voxrtc.speechlm.detokenizer import Detokenizer, Voice
 from voxrtc.speechlm.layers.attention import Attention
+from voxrtc.speechlm.layers.decoder import DecoderConfig
 
 HOST = torch.device("cpu")
 
@@ -56,6 +57,11 @@ class CacheShape:
     head_dim: int
     positions: int
 
+    @classmethod
+    def of(cls, decoder: DecoderConfig) -> CacheShape:
+        """What a decoder needs."""
+        return cls(decoder.layers, decoder.heads, decoder.kv_heads, decoder.head_dim, decoder.positions)
+
 
 @dataclass(frozen=True)
 class Prefix:
@@ -74,14 +80,11 @@ class Prefix:
 
 @dataclass(frozen=True)
 class Word:
-    """Where a word is spoken: in the units from `begin` up to `end` of its prompt. Units are the family's own, like phonemes.
-
-    With it `characters` of the prompt's source are said: its own and all before them.
-    """
+    """Where a word is spoken: in the units from `begin` up to `end` of its prompt. Units are the family's own: phonemes."""
 
     begin: int
     end: int
-    characters: int
+    characters: int  # of the prompt's source that are said with it: its own and all before them
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,7 @@ class Orpheus(SpeechLM):
         self.network, self.tokenizer, self.detokenizer = network, tokenizer, detokenizer
         self.voices = ("default", *voices)  # the first of them, for a listener who asked for none
         self.device, self.dtype = network.embed.weight.device, network.dtype
-        shape = network.decoder.config
-        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape.of(network.decoder.config)
         # A listener's text is text, whatever it looks like: nobody may write the prompt's own marks into it.
         tokenizer.encode_special_tokens = True
 

@@ -83,8 +83,7 @@ class CosyVoice2(SpeechLM):
     def __init__(self, network: Network, writer: Writer, detokenizer: FlowDetokenizer, reader: VoiceReader) -> None:
         self.network, self.writer, self.detokenizer, self.reader = network, writer, detokenizer, reader
         self.device, self.dtype = network.embed.weight.device, network.dtype
-        shape = network.decoder.config
-        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape.of(network.decoder.config)
         self.default = Voice(detokenizer.flow.prime(detokenizer.nobody))  # until there is a recording of somebody
 
     @classmethod

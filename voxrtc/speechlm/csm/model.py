@@ -73,7 +73,7 @@ class Csm(SpeechLM):
         self.voices = ("default", *voices)  # the first of them, for a listener who asked for none
         self.device, self.dtype = network.starts.device, network.dtype
         shape = network.config.backbone
-        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape.of(shape)
         self._memory = shape.positions - OWN - FRAMES  # positions that may stand before a piece's own text
 
     @classmethod

@@ -62,8 +62,7 @@ class Lark(SpeechLM):
     def __init__(self, network: LarkNetwork, detokenizer: LarkDetokenizer, defaults: Sampling) -> None:
         self.network, self.detokenizer, self.defaults = network, detokenizer, defaults
         self.device, self.dtype = network.codes.weight.device, network.codes.weight.dtype
-        shape = network.config.decoder
-        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape.of(network.config.decoder)
         low, high = network.config.window
         self._margin = max(-low, high)
         self._window = torch.arange(low, high + 1, device=self.device) + self._margin

@@ -91,7 +91,7 @@ class Pocket(SpeechLM):
         self.detokenizer = new_detokenizer(config)
         self.encoder, self.writer = VoiceEncoder(config), writer
         shape = self.network.decoder.config
-        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape.of(shape)
         self.defaults = Sampling(temperature=config.temperature, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
         self.voices = ("default", *voices)
         favourite = next((name for name in FAVOURITES if name in voices), next(iter(voices)))

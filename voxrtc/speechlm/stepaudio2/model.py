@@ -50,7 +50,7 @@ class StepAudio2(SpeechLM):
         self.network, self.ear, self.writer, self.detokenizer = network, ear, writer, detokenizer
         self.device, self.dtype = network.embed.weight.device, network.dtype
         shape = network.decoder.config
-        self.cache = CacheShape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.positions)
+        self.cache = CacheShape.of(shape)
         self.frame_rate = detokenizer.sample_rate / detokenizer.samples_per_group
         self.known_voices, self.voices = voices, voices.names
         self._ids = writer.sayable().to(self.device)  # of the rows of `head`
