@@ -135,7 +135,7 @@ def playout(now: float, streams: Sequence[StreamView], machine: Machine) -> Step
     if not machine.detokenizer_busy:
         load = _load(inside, machine)
         chunks = _most_urgent(now, [s for s in inside if _due(now, s, load, machine)], load, machine)
-        reserve = load.reserve if _keeps_pace(max(1, _active(inside, machine)), machine) else 0.0
+        reserve = load.reserve if chunks and _keeps_pace(load.active, machine) else 0.0
     return replace(_plan(queue, inside, chunks, machine, admit=_viable(queue, inside, machine)), reserve=reserve)
 
 
@@ -254,6 +254,7 @@ def _deadline(now: float, stream: StreamView, machine: Machine) -> tuple[float, 
 class _Load:
     """What a step and the detokenizer's service to everyone take at present; the same for all streams of a snapshot."""
 
+    active: int  # streams in a step, at least one
     step: float  # seconds of one with everyone who runs
     reserve: float  # seconds that a chunk may take from when it is wanted
     sustainable: int  # frames: the smallest chunk with which the detokenizer keeps up
@@ -261,10 +262,11 @@ class _Load:
 
 def _load(inside: Sequence[StreamView], machine: Machine) -> _Load:
     """The reserve is a call that serves everyone, after one that is under way, both begun at the end of a step."""
-    step = _step_seconds(max(1, _active(inside, machine)), machine)
+    active = max(1, _active(inside, machine))
+    step = _step_seconds(active, machine)
     streams = max(1, sum(not s.prefill_left for s in inside))
     call = machine.costs.codec_seconds(streams, streams * machine.min_chunk)
-    return _Load(step, call + 2 * step, _sustainable(streams, machine))
+    return _Load(active, step, call + 2 * step, _sustainable(streams, machine))
 
 
 def _active(inside: Sequence[StreamView], machine: Machine) -> int:
