@@ -21,9 +21,8 @@ from voxrtc.speechlm.base import HOST, Detokenizer, Voice
 from voxrtc.speechlm.lark.sliding import Window, Windows, push
 from voxrtc.speechlm.lark.vocoder import BINS, HOP, SAMPLE_RATE, Vocoder, VocoderState
 from voxrtc.speechlm.layers.linear import pack
-from voxrtc.speechlm.weights import read_safetensors
+from voxrtc.speechlm.weights import SINGLE, read_safetensors
 
-FILE = "model.safetensors"
 STEPS = 2  # of 12.5 ms, in a frame
 UNITS = 4
 FEATURES, DIM, HIDDEN = 130, 256, 768  # 128 of text, then pitch and energy
@@ -151,7 +150,7 @@ class LarkDetokenizer(nn.Module, Detokenizer):
     @classmethod
     def load(cls, folder: Path, device: torch.device = HOST) -> LarkDetokenizer:
         """Read its part of a model's folder. Raises `speechlm.weights.WeightsError`."""
-        return cls(read_safetensors(folder / FILE), device)
+        return cls(read_safetensors(folder / SINGLE), device)
 
     @property
     def device(self) -> torch.device:

@@ -23,11 +23,11 @@ from voxrtc.speechlm.base import (
     Utterance,
 )
 from voxrtc.speechlm.lark import text
-from voxrtc.speechlm.lark.detokenizer import FILE, LarkDetokenizer
+from voxrtc.speechlm.lark.detokenizer import LarkDetokenizer
 from voxrtc.speechlm.lark.network import LarkConfig, LarkNetwork
 from voxrtc.speechlm.lark.running import Script, read_on
 from voxrtc.speechlm.layers.linear import pack
-from voxrtc.speechlm.weights import load_module, read_safetensors, tensors_under
+from voxrtc.speechlm.weights import SINGLE, load_module, read_safetensors, tensors_under
 
 ADVANCE, UNITS = 0, slice(1, 5)  # codebooks: whether the pointer moves on; what the phoneme sounds like
 GREEDY = dict(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
@@ -74,7 +74,7 @@ class Lark(SpeechLM):
         `at.dtype` is that of the network; the detokenizer, whose phase adds up, stays in float32.
         """
         config = json.loads((folder / "config.json").read_text())
-        path = folder / FILE
+        path = folder / SINGLE
         tensors = read_safetensors(path)
         network = LarkNetwork(LarkConfig.from_json(config["network"]))
         load_module(network, tensors_under(tensors, "lm."), path)

@@ -33,9 +33,8 @@ from voxrtc.speechlm.pocket.detokenizer import PocketDetokenizer
 from voxrtc.speechlm.pocket.network import PocketNetwork
 from voxrtc.speechlm.pocket.text import MAX_TOKENS, Writer, read_tokenizer
 from voxrtc.speechlm.pocket.voice import PAUSE, VoiceEncoder, clone, end_on_pause, read_voice, voice_length
-from voxrtc.speechlm.weights import WeightsError
+from voxrtc.speechlm.weights import SINGLE, WeightsError
 
-FILE = "model.safetensors"
 SAMPLE_RATE, FRAME_RATE = 24_000, 12.5
 LONGEST_VOICE = math.ceil(30 * FRAME_RATE) + 1  # positions there are at least: half a minute, and a beginning before it
 MOST_ROWS = 128  # of a step that is not out of the ordinary
@@ -56,7 +55,7 @@ def new_detokenizer(config: PocketConfig) -> PocketDetokenizer:
 def load_detokenizer(folder: Path, device: torch.device = HOST) -> PocketDetokenizer:
     """The detokenizer alone, of a checkpoint's folder. Raises `speechlm.weights.WeightsError`."""
     detokenizer = new_detokenizer(PocketConfig.load(folder))
-    checkpoint.fill_detokenizer(folder / FILE, detokenizer)
+    checkpoint.fill_detokenizer(folder / SINGLE, detokenizer)
     detokenizer.requires_grad_(False).to(device).pack()
     return detokenizer
 
@@ -110,7 +109,7 @@ class Pocket(SpeechLM):
         if not voices:
             raise WeightsError(f"There are no voices in {folder / 'embeddings'}. Check the model's folder.")
         model = cls(config, Writer(config.text, read_tokenizer(folder, config.vocabulary)), voices, at)
-        model.fill(folder / FILE)
+        model.fill(folder / SINGLE)
         return model
 
     def fill(self, path: Path) -> None:
