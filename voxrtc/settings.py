@@ -22,6 +22,7 @@ SECRETS = ("VOXRTC_CHAT_KEY", "VOXRTC_TURN_KEY", "VOXRTC_API_KEYS", "VOXRTC_AUTH
 PEERS = 80  # calls that a media process has places for, unless it is told otherwise
 SHORTEST_KEY = 16  # characters: what is shorter can be guessed
 HUB = "https://huggingface.co"  # shows Spaces in a frame
+DEVICE = r"^(auto|cpu|cuda(:\d+)?)$"
 
 
 def on_a_space() -> bool:
@@ -44,12 +45,10 @@ class Settings(BaseSettings):
     )
     models: Path = Field(ROOT / "models", description="folder of model cards")
     model: str = Field("lark", description="the model to load and to speak with by default")
-    device: str = Field(
-        "auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N; auto: a GPU if there is one"
-    )
+    device: str = Field("auto", pattern=DEVICE, description="cpu, cuda or cuda:N; auto: a GPU if there is one")
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="the model's numbers; auto: bfloat16 on a GPU")
     detokenizer_device: str = Field(
-        "auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="of the model's detokenizer; auto: that of its language model"
+        "auto", pattern=DEVICE, description="of the model's detokenizer; auto: that of its language model"
     )
     disaggregated: bool = Field(
         False, description="run the detokenizer in a process of its own, beside that of the language model"
