@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
 
-import msgspec
 from torch import Tensor
 
 from voxrtc.engine.sound_stage import Chunk
@@ -74,14 +73,13 @@ class Sounding:
 
 def next_chunk(stream: Stream, piece: Piece, samples: Tensor, final: bool, rate: int, now: float) -> messages.Chunk:
     """Samples of a stream as its listener gets them, with the words in them. They count as delivered from here on."""
-    timing = None if stream.chunks else stream.timing(now)
-    stream.state = State.PLAYING
+    index, timing = stream.chunks, None if stream.chunks else stream.timing(now)
+    stream.state, stream.chunks = State.PLAYING, index + 1
     stream.delivered += len(samples) / rate
     words = piece.writing or piece.words
     spoken = words.news()
     if final:
         spoken.append(words.rest(stream.delivered))
     frames = piece.writing.frames() if piece.writing else b""
-    sound = messages.Chunk(stream=stream.id, index=stream.chunks, pcm=pcm16(samples), sample_rate=rate, spoken=spoken)
-    stream.chunks += 1
-    return msgspec.structs.replace(sound, timing=timing, frames=frames)
+    pcm = pcm16(samples)
+    return messages.Chunk(stream=stream.id, index=index, pcm=pcm, sample_rate=rate, timing=timing, spoken=spoken, frames=frames)
