@@ -8,15 +8,12 @@ happens on one thread.
 from __future__ import annotations
 
 import logging
-import math
 import queue
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -30,12 +27,13 @@ from voxrtc.engine.precedence import listeners_first
 from voxrtc.engine.prompts import Prompts
 from voxrtc.engine.running import Running
 from voxrtc.engine.scheduler import POLICIES, Policy, StepPlan, playout
-from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, Landed, machine, stats, view
+from voxrtc.engine.snapshot import DEFAULT_CHUNKS, ChunkSizes, Counters, machine, stats, view
 from voxrtc.engine.sounding import Sounding, next_chunk
+from voxrtc.engine.stepping import Landed, Stepping
 from voxrtc.engine.stream import Passage, Piece, State, Stream
 from voxrtc.engine.warming import warm_up
 from voxrtc.engine.words import Words
-from voxrtc.engine.worker import Step, Task, Worker
+from voxrtc.engine.worker import Worker
 from voxrtc.engine.writing import Writing
 from voxrtc.messages.conversation import Forget, Hear, Wrote
 from voxrtc.messages.engine import (
@@ -61,16 +59,6 @@ Reply = Callable[[EngineReply], None]
 NAP = 0.02  # seconds between looks at streams that rest because they are far ahead of their listeners
 
 
-@dataclass(frozen=True)
-class Flight:
-    """A step under way, and whose it is."""
-
-    began: float
-    owners: list[tuple[Stream, Piece]]
-    tasks: list[Task]
-    step: Step
-
-
 class Engine:
     """One model served to many listeners. `submit` from any thread; everything else happens on the engine's own."""
 
@@ -93,9 +81,8 @@ class Engine:
         self.door = Door(info, worker.model, max_waiting)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._slots = list(range(worker.slots))
-        self._flights: deque[Flight] = deque()
-        self._landed = -math.inf  # when the latest step was done
         self._on_crash = on_crash
+        self._stepping = Stepping(worker, clock, self._landed, self._stepped)
         self._sounding = Sounding(worker, executor("detokenizer"), self._inbox.put, clock, self._observe, self._sounded)
         self._prompts = Prompts(worker.model, self, executor, self._inbox.put)
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -163,7 +150,7 @@ class Engine:
         share = self.counters.prompt_share
         room = machine(self.worker, self.costs, share, self._sounding.busy, self.chunks, self.caution.at(now))
         plan = listeners_first(self.policy, now, views, room)
-        working = bool(self._flights) or not plan.idle
+        working = self._stepping.under_way or not plan.idle
         if working:
             self._execute(plan)
             self.counters.busy += (seconds := self.clock() - now)
@@ -184,42 +171,22 @@ class Engine:
             self._reserve = plan.reserve
             self._sounding.begin([(self.streams[name], count) for name, count in plan.detokenize])
         parts = [*plan.prefill, *((name, 1) for name in plan.decode if not self._all_asked(name))]
-        if parts:
-            self._launch([(self.streams[name], count) for name, count in parts])
-        while len(self._flights) > (self.worker.lag if parts else 0):
-            self._land(self._flights.popleft())
+        self._stepping.step([(self.streams[name], count) for name, count in parts])
 
     def _all_asked(self, name: str) -> bool:
         piece = self.streams[name].piece
         return piece is not None and piece.asked_for_all
 
-    def _launch(self, parts: list[tuple[Stream, int]]) -> None:
-        began, tasks, owners = self.clock(), [], []
-        for stream, count in parts:
-            assert (piece := stream.piece) is not None, f"{stream.id} was planned without a prompt"
-            tasks.append(Task(stream.slot, piece.position, count, samples=piece.position + count >= piece.prompt.length))
-            owners.append((stream, piece))
-            piece.position += count
-            stream.first_step = stream.first_step or began
-        self._flights.append(Flight(began, owners, tasks, self.worker.launch(tasks)))
+    def _landed(self, step: Landed) -> None:
+        """Learn from a step that is done."""
+        self.counters.landed(step, expected=self.costs.step_seconds(step.streams, step.prompt_tokens))
+        self.costs.stepped(step.seconds, step.sampling, step.streams, step.frames, step.prompt_tokens)
 
-    def _land(self, flight: Flight) -> None:
-        """Take what a step gave. What it gave for streams that left meanwhile is dropped."""
-        results, prompt_tokens = flight.step.results(), sum(task.count for task in flight.tasks if task.count > 1)
-        sampled = sum(isinstance(result, tuple) for result in results)
-        began, self._landed = max(flight.began, self._landed), self.clock()  # a step that lags began when the one before ended
-        streams, seconds = len(flight.tasks), self._landed - began
-        expected, step = self.costs.step_seconds(streams, prompt_tokens), flight.step
-        landed = Landed(self._landed, seconds, expected, streams, step.recorded, step.gap)
-        self.costs.stepped(seconds, flight.step.seconds[1], streams, sampled, prompt_tokens)
-        self.counters.landed(landed, flight.step.seconds, prompt_tokens, sampled)
-        for (stream, piece), result in zip(flight.owners, results, strict=True):
-            if stream.piece is not piece or piece.complete:
-                continue
-            if isinstance(result, Exception):
-                self.failed(stream, result)
-            elif result:
-                self._sampled(stream, piece, *result)
+    def _stepped(self, stream: Stream, piece: Piece, result: tuple[Tensor, bool] | Exception) -> None:
+        if isinstance(result, Exception):
+            self.failed(stream, result)
+        else:
+            self._sampled(stream, piece, *result)
 
     def _sampled(self, stream: Stream, piece: Piece, frame: Tensor, last: bool) -> None:
         model, silent = self.worker.model, self.worker.model.silent(frame)

@@ -10,6 +10,7 @@ from statistics import median
 from voxrtc.engine.costs import Costs
 from voxrtc.engine.door import waiting
 from voxrtc.engine.scheduler import POLICIES, Machine, Policy, StreamView
+from voxrtc.engine.stepping import Landed
 from voxrtc.engine.stream import Piece, State, Stream
 from voxrtc.engine.worker import Worker
 from voxrtc.messages.engine import Stats, StepStats, StreamStats
@@ -31,18 +32,6 @@ class ChunkSizes:
 
 
 DEFAULT_CHUNKS = ChunkSizes()
-
-
-@dataclass(frozen=True)
-class Landed:
-    """A step that was done `at`."""
-
-    at: float
-    seconds: float
-    expected: float  # seconds
-    streams: int
-    recorded: bool = False
-    gap: float | None = None  # seconds in which the device had no step before this one
 
 
 @dataclass
@@ -67,22 +56,22 @@ class Counters:
     ttfa: Recent = field(default_factory=Recent)
     first_sounds: Durations = field(default_factory=lambda: Durations(WAITS))
     step_times: Durations = field(default_factory=lambda: Durations(STEPS))
-    lately: deque[Landed] = field(default_factory=lambda: deque(maxlen=32))
+    lately: deque[tuple[Landed, float]] = field(default_factory=lambda: deque(maxlen=32))  # and the seconds expected of it
 
     def sounded(self, now: float, seconds: float) -> None:
         """A listener's first sound came so long after it was asked for."""
         self.ttfa.observe(now, seconds)
         self.first_sounds.observe(seconds)
 
-    def landed(self, step: Landed, seconds: tuple[float, float], prompt_tokens: int, frames: int) -> None:
-        """A step gave its results."""
-        self.lately.append(step)
+    def landed(self, step: Landed, expected: float) -> None:
+        """A step gave its results, for which so many seconds were expected."""
+        self.lately.append((step, expected))
         self.step_times.observe(step.seconds)
         self.steps += 1
         self.recorded += step.recorded
-        self.frames += frames
-        self.model += sum(seconds)
-        self.prompt_share += (prompt_tokens - self.prompt_share * frames) / LATELY
+        self.frames += step.frames
+        self.model += step.forward + step.sampling
+        self.prompt_share += (step.prompt_tokens - self.prompt_share * step.frames) / LATELY
 
 
 def view(stream: Stream, worker: Worker, now: float) -> StreamView:
@@ -205,16 +194,16 @@ def _stream(stream: Stream, now: float) -> StreamStats:
     )
 
 
-def _steps(lately: Collection[Landed], now: float) -> StepStats:
-    steps = [step for step in lately if now - step.at <= SECOND]
-    if not steps:
+def _steps(lately: Collection[tuple[Landed, float]], now: float) -> StepStats:
+    recent = [(step, expected) for step, expected in lately if now - step.at <= SECOND]
+    if not recent:
         return StepStats()
-    count = len(steps)
+    steps, count = [step for step, _ in recent], len(recent)
     return StepStats(
         count=count,
         streams=round(sum(step.streams for step in steps) / count, 1),
         ms=round(1000 * sum(step.seconds for step in steps) / count, 2),
-        expected_ms=round(1000 * sum(step.expected for step in steps) / count, 2),
+        expected_ms=round(1000 * sum(expected for _, expected in recent) / count, 2),
         recorded=round(sum(step.recorded for step in steps) / count, 2),
         gap_ms=_median_ms([step.gap for step in steps if step.gap is not None]),
     )
