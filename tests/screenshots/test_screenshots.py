@@ -156,6 +156,7 @@ def test_dashboard_and_crowd(browser: Browser, lively: httpx.Client, scheme: str
 def test_compare(browser: Browser, lively: httpx.Client, name: str, size: tuple[int, int]) -> None:
     """The same sentence by the same model, twice: the others are not here."""
     page = opened(browser, lively, size).page
+    page.get_by_label("Second model").select_option("lark")
     page.locator("[data-part=compare-go]").click()
     page.wait_for_function("document.querySelector('[data-part=verdict]').textContent")
     shoot(page.locator("[data-part=compare]"), name)
