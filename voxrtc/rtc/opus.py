@@ -12,8 +12,9 @@ from voxrtc.rtc.playout import Frame
 from voxrtc.rtc.quality import CLEAN, Quality
 from voxrtc.rtc.sound import FRAME, RATE, Samples
 
-# Ours alone: in a shared executor a few blocked jobs of others would hold the sound up.
-EXECUTOR = ThreadPoolExecutor(max_workers=2, thread_name_prefix="opus")
+# Ours alone: in a shared executor a few blocked jobs of others would hold the sound up. One thread encodes for 700 who speak;
+# two would take the interpreter from each other, twice a frame.
+EXECUTOR = ThreadPoolExecutor(max_workers=1, thread_name_prefix="opus")
 
 
 # Who begins to speak when as many do gets the cheapest encoder, so that there is time for everybody's packets: 27 us a frame
