@@ -57,7 +57,6 @@ def test_over_websocket_in_node(answering: tuple[httpx.Client, FastAPI], tmp_pat
     assert typed == {"role": "user", "content": "And tomorrow?"}
 
 
-@pytest.mark.sound
 def test_over_webrtc_in_chromium(playwright: Playwright, answering: tuple[httpx.Client, FastAPI], tmp_path: Path) -> None:
     http, chat = answering
     chat.state.answers[:], chat.state.asked[:] = ANSWERS, []

@@ -58,7 +58,6 @@ def talking(
         yield Desk(open_window(browser), str(server.base_url))
 
 
-@pytest.mark.sound
 def test_what_is_said_is_written_down(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
     """Turn for turn, and word for word; words come before the turn is over."""
     said = ["boat", "book"]
