@@ -7,7 +7,9 @@ import contextlib
 import multiprocessing
 import os
 import shutil
+import tempfile
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import httpx
 from playwright.async_api import Browser as Chromium
@@ -33,8 +35,8 @@ LOOK = """() => ({ told: told.splice(0), state: voxrtc.state,
 
 
 class Visitor(Listener):
-    """At the page, in a Chromium that is started again when it dies. It lives in a process and a session of its own, so that a
-    browser that starts takes no time from who notes when sound comes (sched(7), autogroup)."""
+    """At the page, in a Chromium that is started again when it dies. It lives in a process and a session of its own, so that it
+    takes no time from who notes when sound comes (sched(7), autogroup); the browser has another, whose share is the least."""
 
     way = "page"
 
@@ -50,16 +52,17 @@ class Visitor(Listener):
 
     async def visit(self) -> None:
         """As `live`, in this process."""
-        async with async_playwright() as playwright:
-            while not self._over.is_set():
-                try:
-                    await self._visit(playwright)
-                except Error:  # its browser is gone
-                    await self._rest(AGAIN)
+        with tempfile.TemporaryDirectory() as folder:
+            program = _patient(folder)
+            async with async_playwright() as playwright:
+                while not self._over.is_set():
+                    try:
+                        await self._visit(playwright, program)
+                    except Error:  # its browser is gone
+                        await self._rest(AGAIN)
 
-    async def _visit(self, playwright: Playwright) -> None:
-        found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-        browser: Chromium = await playwright.chromium.launch(executable_path=found, args=FLAGS)
+    async def _visit(self, playwright: Playwright, program: Path) -> None:
+        browser: Chromium = await playwright.chromium.launch(executable_path=program, args=[*FLAGS, "--no-zygote"])
         try:
             page = await (await browser.new_context(permissions=["microphone"])).new_page()
             await page.add_init_script(TAP)
@@ -95,8 +98,17 @@ class Visitor(Listener):
 
 def _live(url: str, seed: int, control: Connection) -> None:
     os.setsid()
-    os.nice(19)  # a visitor's browser starts on the visitor's machine, and takes no core from the server's
     asyncio.run(_visit(url, seed, control))
+
+
+def _patient(folder: str) -> Path:
+    """A Chromium that takes no core from the server's, since a visitor's starts on the visitor's machine. It is a session's
+    share that counts, and the browser begins one; of its own niceness it makes what it likes."""
+    found = next(filter(None, map(shutil.which, CHROMIUMS)))
+    program = Path(folder, "chromium")
+    program.write_text(f'#!/bin/sh\necho 19 > /proc/self/autogroup\nexec {found} "$@"\n')
+    program.chmod(0o700)
+    return program
 
 
 async def _visit(url: str, seed: int, control: Connection) -> None:
