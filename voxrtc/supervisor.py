@@ -37,7 +37,9 @@ class Child:
                 *self.arguments,
                 env={**os.environ, **self.environment},
                 stdin=asyncio.subprocess.PIPE,
-                start_new_session=True,  # a terminal's Ctrl-C is for the parent, which then stops its children in order
+                # A terminal's Ctrl-C is for the parent, which then stops its children in order. No session of its own, within
+                # which alone niceness counts where the kernel shares cores by sessions: sched(7), autogroup
+                process_group=0,
             )
             try:
                 code = await self.process.wait()
