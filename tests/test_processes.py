@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-
 import pytest
 
-from tests.waiting import until
 from voxrtc.cards import read_card
 from voxrtc.processes import EngineProcesses, media_names, media_processes
 from voxrtc.settings import ROOT, Settings
@@ -47,18 +43,3 @@ def test_media_processes_share_all_places(monkeypatch: pytest.MonkeyPatch) -> No
 def test_one_media_process_has_all_places() -> None:
     (child,) = media_processes(Settings(), {"media": "ipc://media"}, {"lark": "ipc://lark"}, "ipc://hearing", "ipc://chat")
     assert (child.name, child.environment["VOXRTC_MAX_PEERS"]) == ("media", "80")
-
-
-@pytest.mark.anyio
-async def test_a_child_hears_no_ctrl_c_and_its_niceness_counts_among_its_kind() -> None:
-    """Whoever has a session of its own is nice to nobody outside it, where the kernel shares cores by sessions."""
-    child = Child("sleeper", ["-c", "import time; time.sleep(60)"], {})
-    running = asyncio.create_task(child.keep_running())
-    await until(lambda: child.process)
-    assert child.process
-    assert os.getpgid(child.process.pid) != os.getpgrp()
-    assert os.getsid(child.process.pid) == os.getsid(0)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert child.process.returncode is not None

@@ -37,9 +37,7 @@ class Child:
                 *self.arguments,
                 env={**os.environ, **self.environment},
                 stdin=asyncio.subprocess.PIPE,
-                # A terminal's Ctrl-C is for the parent, which then stops its children in order. No session of its own, within
-                # which alone niceness counts where the kernel shares cores by sessions: sched(7), autogroup
-                process_group=0,
+                start_new_session=True,  # a terminal's Ctrl-C is for the parent, which then stops its children in order
             )
             try:
                 code = await self.process.wait()
