@@ -21,7 +21,6 @@ from tests.fake_hub import Hub, serving
 from tests.program import alive
 from tests.waiting import answered, until
 from voxrtc.cards import Card, read_card
-from voxrtc.engine import loading
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet, InUse, NotLoading
 from voxrtc.engine.loading import Rate, Report
@@ -249,19 +248,6 @@ async def test_a_process_that_dies_while_loading_is_not_started_again(tmp_path: 
             assert failed.state == "failed" and "code -9" in failed.message and "13.7 GB" in failed.message
             await it.fleet.load("tiny")
             assert it.fleet.states()["tiny"].state == "loading"
-
-
-def test_it_yields_while_it_loads_and_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = tmp_path / "autogroup"
-    group.write_text("0")
-    monkeypatch.setattr(loading, "GROUP", group)
-    with pytest.raises(MemoryError), loading.yielding():
-        assert group.read_text() == str(loading.YIELDING)
-        raise MemoryError
-    assert group.read_text() == "0"
-    monkeypatch.setattr(loading, "GROUP", tmp_path / "no" / "such file")
-    with loading.yielding():
-        pass  # another system
 
 
 def test_progress_is_told_often_and_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from voxrtc.messages.hearing import (
     NotTranscribed,
     Transcript,
 )
+from voxrtc.niceness import give_way
 from voxrtc.settings import Settings
 
 BUSY = "Too many people speak at once. Please say it again in a moment."
@@ -149,7 +149,7 @@ def main() -> None:
     settings = Settings()
     logs.configure("speech-to-text", settings)
     die_with_parent()
-    os.nice(5)  # as the engines: words can wait a moment, a packet of the media process cannot
+    give_way(5)  # as the engines: words can wait a moment, a packet of the media process cannot
     from voxrtc.asr.turn_end import TurnEnd
 
     asyncio.run(serve(model(settings), TurnEnd.load(), arguments.listen))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import threading
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from voxrtc.engine.process import load
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages.model import ModelInfo
+from voxrtc.niceness import give_way
 from voxrtc.settings import Settings
 from voxrtc.speechlm.base import Placement, Prompt, SpeechLM, Utterance
 
@@ -55,7 +55,7 @@ def main() -> None:
     settings, arguments = Settings(), parser.parse_args()
     logging.basicConfig(level=settings.log_level)
     die_with_parent()
-    os.nice(5)
+    give_way(5)
     server = EngineServer(settings.model, arguments.listen)
     threading.Thread(target=load, args=(settings, server, False, read), name="loading", daemon=True).start()
     server.serve()

@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import contextlib
 import itertools
-import os
 import signal
 
 from voxrtc import logs
@@ -17,6 +16,7 @@ from voxrtc.crowd.peer import Peer
 from voxrtc.engine.transport import Listener
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages.crowd import Listened, Peers, Want
+from voxrtc.niceness import give_way
 from voxrtc.rtc import ice
 from voxrtc.settings import Settings
 
@@ -87,7 +87,7 @@ def main() -> None:
     settings = Settings()
     logs.configure("crowd", settings, quiet=("aioice", "aiortc", "httpx"))
     die_with_parent()
-    os.nice(10)  # all others are here for people
+    give_way(10)  # all others are here for people
     asyncio.run(run(arguments.server, arguments.listen, settings))
 
 

@@ -1,13 +1,11 @@
-"""A model that is being loaded: what is told of it, to clients often, to the log now and then; and that it yields to others."""
+"""A model that is being loaded: what is told of it, to clients often, to the log now and then."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 from voxrtc.messages.model import Progress
 
@@ -15,8 +13,6 @@ TOLD_EVERY = 0.2  # seconds, or
 LEAP = 0.05  # of the whole, which is told at once
 LOGGED_EVERY = 5.0
 STEADY = 2.0  # seconds over which the rate of a download is averaged, about
-YIELDING = 5  # nice value of a process that loads: a quarter of a processor that others want too
-GROUP = Path("/proc/self/autogroup")
 
 log = logging.getLogger(__name__)
 
@@ -71,28 +67,3 @@ class Rate:
             self._rate += share * (latest - self._rate)
             self._since = now, done
         return self._rate
-
-
-@contextlib.contextmanager
-def yielding() -> Iterator[None]:
-    """Leave the processor to models that speak.
-
-    Every engine has a session of its own (`supervisor`), which Linux schedules as one (sched(7), autogroup): `nice` has no say
-    between sessions, the group's value has, and anyone may take it back. Elsewhere nothing happens.
-    """
-    _weigh(YIELDING)
-    try:
-        yield
-    finally:
-        _weigh(0)
-
-
-def _weigh(nice: int) -> None:
-    for _ in range(10):
-        try:
-            GROUP.write_text(str(nice))
-            return
-        except BlockingIOError:  # it may be changed ten times a second, by whomever
-            time.sleep(0.1)
-        except OSError:
-            return

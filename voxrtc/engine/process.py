@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 from voxrtc import hub, logs
 from voxrtc.cards import CardError, read_card
-from voxrtc.engine.loading import Report, yielding
+from voxrtc.engine.loading import Report
 from voxrtc.engine.server import EngineServer
 from voxrtc.lifeline import die_with_parent
 from voxrtc.messages.model import ModelInfo
+from voxrtc.niceness import give_way, yielding
 from voxrtc.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def main() -> None:
     settings = Settings()
     logs.configure("engine", settings, quiet=("httpx", "httpx2"))  # each a line for each request to the hub
     die_with_parent()
-    os.nice(5)  # a step can wait a moment, a packet of the media process cannot
+    give_way(5)  # a step can wait a moment, a packet of the media process cannot
     server = EngineServer(settings.model, arguments.listen)
     job = (settings, server, arguments.beside_others)
     threading.Thread(target=load, args=job, name="loading", daemon=True).start()

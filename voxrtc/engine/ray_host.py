@@ -35,11 +35,12 @@ class Actor:
         os.environ.update(environment)  # before anything of ours is imported that reads it
         from voxrtc.engine.process import load
         from voxrtc.engine.server import EngineServer
+        from voxrtc.niceness import give_way
 
         self._public, secret = zmq.curve_keypair()
         settings = Settings()
         self._server = EngineServer(settings.model, f"tcp://{ray.util.get_node_ip_address()}:*", secret)
-        os.nice(5)  # a step can wait a moment, a packet cannot
+        give_way(5)  # a step can wait a moment, a packet cannot
         for name, work in (("loading", lambda: load(settings, self._server, False)), ("serving", self._server.serve)):
             threading.Thread(target=work, name=name, daemon=True).start()
 

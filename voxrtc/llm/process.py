@@ -10,19 +10,19 @@ import asyncio
 import contextlib
 import ctypes
 import logging
-import os
 import threading
 from typing import TYPE_CHECKING
 
 from voxrtc import logs
 from voxrtc.cards import CardError
-from voxrtc.engine.loading import Report, yielding
+from voxrtc.engine.loading import Report
 from voxrtc.engine.transport import Listener
 from voxrtc.lifeline import die_with_parent
 from voxrtc.llm.server import CompletionServer
 from voxrtc.llm.source import NoModel, folder
 from voxrtc.messages.completion import ChatMessage, CompletionRequest
 from voxrtc.messages.model import Progress
+from voxrtc.niceness import give_way, yielding
 from voxrtc.settings import Settings
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def main() -> None:
     settings = Settings()
     logs.configure("chat", settings)
     die_with_parent()
-    os.nice(10)  # words are written faster than they are spoken: the voice goes first
+    give_way(10)  # words are written faster than they are spoken: the voice goes first
     asyncio.run(serve(settings, arguments.listen))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from voxrtc.messages.engine import (
     Timing,
 )
 from voxrtc.messages.model import GetModels, ModelInfo, Models
+from voxrtc.niceness import give_way
 from voxrtc.settings import Settings
 from voxrtc.speechlm import registry
 from voxrtc.speechlm.base import InvalidRequest, pcm16
@@ -124,7 +124,7 @@ def serve(executor: Executor, threads: int) -> None:
     settings = Settings()
     logging.basicConfig(level=settings.log_level)
     die_with_parent()
-    os.nice(5)  # as the engine
+    give_way(5)  # as the engine
     torch.set_num_threads(threads)
     info, lark = registry.load(settings.models, settings.model)
     assert isinstance(lark, Lark)
