@@ -32,6 +32,7 @@ TOLD_WITHIN = 15.0  # seconds after a kill, or after the question: who is lost k
 ENDED_WITHIN = 30.0  # seconds after SIGTERM
 VIABLE = 0.999
 LEAK = 1.1  # of the memory of a process that lives through it all: histories fill; `test_cycles` holds it closer
+POOL = 4  # threads that a pool may still begin; what each kill leaves behind would be dozens
 # What a kill may make of a stream; or words of the page
 LOST = {"engine_lost", "model_loading", "cut", "call lost", "browser gone"}
 
@@ -139,7 +140,7 @@ def leaks(before: Rest, after: Rest) -> None:
     }
     for role, looks in after.looks.items():
         for then, now in zip(before.looks[role], looks, strict=True):
-            assert now.threads <= then.threads + 1 and now.files <= then.files + 2, (role, then, now)
+            assert now.threads <= then.threads + POOL and now.files <= then.files + 2, (role, then, now)
     assert after.looks["web"][0].rss <= LEAK * before.looks["web"][0].rss
     engine, media = after.stats["engines"]["lark"], after.stats["media"]
     assert engine["kv_pages_used"] <= before.stats["engines"]["lark"]["kv_pages_used"] and not engine["waiting"]
@@ -161,7 +162,8 @@ async def ended(house: House, program: Running, known: dict[str, float]) -> None
     late = await Download(house.http, 0).hear()
     assert late.told == "shutting_down"
     await until(lambda: all(len(caller.farewells) > 1 for caller in crowd.callers), ENDED_WITHIN, EVERY)
-    streams = [stream for stream in await crowd.leave() if stream.asked < asked]
+    # What was typed into a page by then may not have been asked of the server yet
+    streams = [each for each in await crowd.leave() if each.asked < asked and (each.name or each.way != "page")]
     assert all(stream.whole(known) for stream in streams), [stream for stream in streams if not stream.whole(known)]
     for caller in crowd.callers:
         assert [each["type"] for each in caller.farewells[:2]] == ["voxrtc.ending", "error"]
