@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +93,12 @@ def test_a_model_s_name_is_no_path(name: str, tmp_path: Path) -> None:
 def test_a_voice_s_name_is_no_path(name: str) -> None:
     with pytest.raises(EventError):
         choose([TONE_MODEL], TONE_MODEL.name, name)
+
+
+def test_no_library_tells_its_maker_of_its_use(tmp_path: Path) -> None:
+    """ONNX Runtime would, from a file of its own and by a thread."""
+    code = "import voxrtc, onnxruntime; onnxruntime.InferenceSession(__import__('sys').argv[1])"
+    model = next((ROOT / "tests" / "golden").rglob("*.onnx"))
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code, model], cwd=ROOT, env=environment, check=True)
+    assert not list(tmp_path.iterdir())

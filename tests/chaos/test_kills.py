@@ -162,9 +162,10 @@ async def ended(house: House, program: Running, known: dict[str, float]) -> None
     late = await Download(house.http, 0).hear()
     assert late.told == "shutting_down"
     await until(lambda: all(len(caller.farewells) > 1 for caller in crowd.callers), ENDED_WITHIN, EVERY)
-    # What was typed into a page by then may not have been asked of the server yet
-    streams = [each for each in await crowd.leave() if each.asked < asked and (each.name or each.way != "page")]
-    assert all(stream.whole(known) for stream in streams), [stream for stream in streams if not stream.whole(known)]
+    # A page that was still connecting is told as who comes later
+    streams = [each for each in await crowd.leave() if each.asked < asked and (each.seconds or each.way != "page")]
+    assert len(streams) >= len(crowd.all) - 1
+    assert not [stream for stream in streams if not stream.whole(known)]
     for caller in crowd.callers:
         assert [each["type"] for each in caller.farewells[:2]] == ["voxrtc.ending", "error"]
     assert await asyncio.to_thread(program.process.wait, ENDED_WITHIN) == 0
@@ -196,4 +197,4 @@ def test_others_hear_nothing_of_it(workers: str, tmp_path: Path) -> None:
     with running(log, **settings) as program:
         asyncio.run(everything(program, 60 * MINUTES / 2))
     assert "Traceback" not in log.read_text()
-    assert [each.name for each in tmp_path.iterdir()] == ["log.txt"], "no file is left"
+    assert {each.name for each in tmp_path.iterdir()} <= {"log.txt", "gradio"}, "no file is left, but Gradio's"
