@@ -1,6 +1,6 @@
 """Three times as many as can be served come, for minutes: who is let in is served well, and who is not is told so at once.
 
-`VOXRTC_CHAOS_MINUTES=1` for the README's figures.
+`VOXRTC_CHAOS_MINUTES=5` for the README's figures.
 """
 
 from __future__ import annotations
