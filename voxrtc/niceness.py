@@ -18,8 +18,7 @@ YIELDING = 5  # more, of a process that loads: a quarter of a processor that oth
 
 def give_way(by: int) -> None:
     """This process and what it starts leave the cores to others from now on: 5, about a quarter to a process that does not."""
-    os.nice(by)
-    _weigh(os.nice(0))
+    _weigh(os.nice(by))
 
 
 @contextlib.contextmanager
