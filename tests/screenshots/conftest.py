@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cards import lark_card
+from tests.cards import lark_card, pocket_card
 from tests.e2e.conftest import browser, playwright
 from tests.e2e.test_models import FAMILIES, publish
 from tests.fake_chat import chat_app
@@ -18,6 +18,7 @@ from tests.fake_hub import Hub
 from tests.fake_hub import serving as serving_hub
 from tests.program import running
 from tests.serving import serving
+from tests.waiting import eventually
 
 __all__ = ["browser", "playwright"]  # fixtures of theirs
 
@@ -54,6 +55,22 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         chatting = {"VOXRTC_CHAT_URL": f"http://{host}:{port}/v1", "VOXRTC_CHAT_KEY": "secret", "VOXRTC_CHAT_MODEL": "small"}
         with run(HF_ENDPOINT=hub.url, **chatting) as client:
             yield client
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A server with two models that are ready."""
+    models = tmp_path_factory.mktemp("pair")
+    lark_card(models)
+    pocket_card(models)
+
+    def ready(client: httpx.Client) -> bool:
+        return len(client.get("/v1/models").json()["data"]) == 2
+
+    with running(models / "log.txt", VOXRTC_MODELS=str(models)) as client:
+        client.post("/v1/voxrtc/models/tiny/load", json={}).raise_for_status()
+        eventually(lambda: ready(client))
+        yield client
 
 
 @pytest.fixture(scope="session")

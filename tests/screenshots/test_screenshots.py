@@ -153,10 +153,8 @@ def test_dashboard_and_crowd(browser: Browser, lively: httpx.Client, scheme: str
 
 
 @pytest.mark.parametrize(("name", "size"), [("compare", WIDE), ("compare-phone", PHONE)])
-def test_compare(browser: Browser, lively: httpx.Client, name: str, size: tuple[int, int]) -> None:
-    """The same sentence by the same model, twice: the others are not here."""
-    page = opened(browser, lively, size).page
-    page.get_by_label("Second model").select_option("lark")
+def test_compare(browser: Browser, pair: httpx.Client, name: str, size: tuple[int, int]) -> None:
+    page = opened(browser, pair, size).page
     page.locator("[data-part=compare-go]").click()
     page.wait_for_function("document.querySelector('[data-part=verdict]').textContent")
     shoot(page.locator("[data-part=compare]"), name)
