@@ -56,7 +56,7 @@ MINUTES ?= 60
 soak: $(VENV)/.installed-dev
 	VOXRTC_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/soak -m soak -s
 
-# The page in every state, into build/screenshots, and the README's pictures into docs/screenshots: four minutes
+# The page in every state, into build/screenshots, and the README's pictures into docs/screenshots: seven minutes
 screenshots: $(VENV)/.installed-dev browser
 	$(BIN)/python -m pytest tests/screenshots -m screenshots
 
