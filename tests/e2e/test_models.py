@@ -159,6 +159,7 @@ def test_what_does_not_fit_says_how_much_lacks_and_is_refused(browser: Browser, 
 ALIKE = ("csm", "orpheus")  # on their way here they differ from the others in nothing
 
 
+@pytest.mark.sound
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.families if name in ALIKE else ()) for name in FAMILIES])
 def test_a_model_is_fetched_loaded_chosen_and_heard(
     playwright: Playwright, browser: Browser, stock: Stock, name: str, tmp_path: Path
