@@ -94,6 +94,7 @@ def test_loading(browser: Browser, lively: httpx.Client, name: str, size: tuple[
     """Half of a model has come."""
     page = opened(browser, lively, size).page
     card = page.locator(".vx-model[data-model=pocket]")
+    page.wait_for_function("document.querySelector('.vx-model[data-model=pocket]').dataset.state")  # the server has told it
     if card.get_attribute("data-state") != "loading":
         card.get_by_role("button", name="Download and load").click()
     page.wait_for_function("document.querySelector('.vx-model[data-model=pocket] progress').position > 0.3")
