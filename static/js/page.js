@@ -51,7 +51,7 @@ talker.addEventListener("change", onTalk);
 talker.transcript.addEventListener("change", () => drawTranscript(part("lines"), talker.transcript.lines));
 talker.devices.addEventListener("change", paintDevices);
 models.addEventListener("change", paintModels);
-compare.addEventListener("change", paintComparison);
+compare.addEventListener("change", onCompare);
 booth.addEventListener("change", paintModels);
 booth.addEventListener("made", ({ detail }) => (chosen.voice = detail));
 for (const type of GESTURES) addEventListener(type, () => talker.gear.wake(), true);
@@ -184,12 +184,11 @@ async function load(name) {
 function use(name) {
   choose("model", name);
   paintModels();
-  prefer();
 }
 
-/** What is said from now on is for the model chosen, once it can answer. */
+/** What is said from now on is for the model chosen, once it can answer; a comparison chooses for itself. */
 function prefer() {
-  if (!obstacle()) talker.prefer(wish("text"));
+  if (!obstacle() && !compare.running) talker.prefer(wish("text"));
 }
 
 function startComparison() {
@@ -213,7 +212,7 @@ function onKey(event) {
 function onInput({ target }) {
   chosen[target.name] = target.value;
   if (/^(model|voice)(-|$)/.test(target.name)) paintModels();
-  if (target.name === "model" || target.name === "voice") prefer();
+  if (target.name === "instructions") prefer();
   if (target.name === "mode") talker.choose(target.value);
   else if (target.name === "microphone" || target.name === "speaker") talker.gear.choose(target.name, target.value);
   else if (target.name === "message") paint();
@@ -255,7 +254,13 @@ function showLevel() {
 function onTalk() {
   if (talker.trouble?.code === "model_not_found") models.look(); // somebody unloaded it
   if (talker.trouble?.code === "voice_gone") booth.look();
+  prefer();
   paint();
+}
+
+function onCompare() {
+  paintComparison();
+  prefer();
 }
 
 /** What there is to choose from, and all of the chosen model. */
@@ -273,6 +278,7 @@ function paintModels() {
   if (models.machine) write(part("machine"), SHELF.machine(models.machine.words, models.machine.room));
   drawSideChoices(field, models, booth.voices.list, { ...chosen, model: model?.name });
   paintComparison();
+  prefer();
   paint();
 }
 

@@ -99,7 +99,7 @@ export class Talker extends EventTarget {
 
   /**
    * Open the microphone, connecting if need be, so that the person can talk and interrupt. Call it inside the person's gesture.
-   * @param {Wish} wish the model and voice of the call, where there is none yet
+   * @param {Wish} wish whose model and voice are to answer
    */
   async listen(wish) {
     try {
@@ -109,6 +109,7 @@ export class Talker extends EventTarget {
       await opening;
       if (!this.input.listening) return;
       await this.#connect(wish);
+      this.line.settle(sessionOf(wish));
       this.input.connect();
       this.#tell();
     } catch (error) {

@@ -114,6 +114,11 @@ class Desk:
         """Until no notice is on show."""
         self.page.wait_for_function("document.querySelector('.vx-trouble').dataset.shown === 'false'")
 
+    @property
+    def answering(self) -> dict[str, Any]:
+        """The session that the page has last asked for, in a call that goes on."""
+        return dict(self.page.evaluate("wire.sent.findLast(({ type }) => type === 'session.update').session"))
+
     def hear_from_server(self, type: str, **fields: Any) -> None:
         """The page takes this for an event of the server's; there must be a call."""
         self.page.evaluate("event => wire.say(event)", {"type": type, **fields})

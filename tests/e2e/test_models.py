@@ -192,6 +192,7 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(
     check_spoken(server, family)
     if name == "pocket":
         check_compared(desk)
+        assert desk.answering["model"] == name, "not the one that was compared with it"
         assert "in your voice" in on_card(page, name).inner_text(), "its weights can, though not those that the card names"
         check_cloned(playwright, server, name, tmp_path)
     unload(desk, name)
@@ -210,6 +211,7 @@ def check_told_how(desk: Desk) -> None:
     page.get_by_label("Model", exact=True).select_option("cosyvoice2")
     line.wait_for()
     line.fill("slowly")
+    assert desk.answering["model"] == "cosyvoice2" and desk.answering["voxrtc"]["instructions"] == "slowly"
 
 
 def wait_for_bar(page: Page, name: str, holds: str) -> None:
