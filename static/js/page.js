@@ -28,7 +28,7 @@ const talker = new Talker(base);
 const feed = new Feed(base);
 const models = new Models(base, feed);
 const compare = new Compare(talker);
-const booth = new Booth(base, () => talker.devices.get("microphone"), () => (talker.deafen(), talker.stop()));
+const booth = new Booth(base, () => talker.devices.get("microphone"), () => (talker.deafen(), stop()));
 const dashboard = new Dashboard(feed, talker.line, talker.voice);
 const crowd = new Crowd(base, feed, () => talker.voice.response);
 const meter = new Meter(talker.voice.speaker, () => talker.state === "speaking");
@@ -152,11 +152,11 @@ function example([title, text]) {
 function onClick({ target }) {
   const button = target.closest("button");
   if (button?.name === "speak") speak();
-  else if (button?.name === "stop") talker.stop();
+  else if (button?.name === "stop") stop();
   else if (button?.name === "talk" && talker.input.mode === "free") talk();
   else if (button?.name === "close") talker.deafen();
   else if (button?.name === "devices") openDevices(part("devices").hidden);
-  else if (button?.name === "send") isBusy(talker) && !field("message").value ? talker.stop() : send();
+  else if (button?.name === "send") busy() && !field("message").value ? stop() : send();
   else if (button?.name === "example") choose("text", button.value);
   else if (button?.name === "load") load(button.value || field("model").value);
   else if (button?.name === "cancel") models.cancel(button.value || field("model").value);
@@ -206,7 +206,18 @@ function onKey(event) {
   const asked = event.key === "Enter" && (event.ctrlKey || event.metaKey);
   if (asked) event.preventDefault();
   if (asked && !event.repeat) speak();
-  if (event.key === "Escape" && isBusy(talker)) talker.stop();
+  if (event.key === "Escape" && busy()) stop();
+}
+
+/** Whether there is something to stop, be it that a comparison is silent between its two. */
+function busy() {
+  return compare.running || isBusy(talker);
+}
+
+/** Silence at once, and nothing more comes of what was wished for. */
+function stop() {
+  if (compare.running) compare.stop();
+  else talker.stop();
 }
 
 function onInput({ target }) {
@@ -261,6 +272,7 @@ function onTalk() {
 function onCompare() {
   paintComparison();
   prefer();
+  paint();
 }
 
 /** What there is to choose from, and all of the chosen model. */
@@ -298,12 +310,11 @@ function paintDevices() {
 
 function paint() {
   const why = obstacle();
-  const busy = isBusy(talker);
   root.querySelector(".vx").dataset.state = talker.state;
   drawStage(part, talker, why);
-  drawSend(part("send"), busy && !field("message").value, why);
+  drawSend(part("send"), busy() && !field("message").value, why);
   root.querySelector("[name=speak]").disabled = Boolean(why);
-  root.querySelector("[name=stop]").disabled = !busy;
+  root.querySelector("[name=stop]").disabled = !busy();
   drawWaterfall(part("stages"), part("total"), talker.voice.journey);
   meter.wake();
 }

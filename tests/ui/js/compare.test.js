@@ -81,6 +81,16 @@ test("a stop ends it at once, and nothing follows", async () => {
   assert.deepEqual([states(), compare.running, talker.stopped, talker.asked], [["cut", "waiting"], false, 1, ["lark"]]);
 });
 
+test("who stops while it connects hears nothing", async () => {
+  let opened;
+  talker.open = () => new Promise((resolve) => (opened = resolve));
+  compare.run(wishes);
+  compare.stop();
+  opened(true);
+  await settle();
+  assert.deepEqual([states(), compare.running, talker.stopped, talker.asked], [["waiting", "waiting"], false, 1, []]);
+});
+
 test("what the person has said instead ends it", async () => {
   compare.run(wishes);
   await settle();
