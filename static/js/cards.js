@@ -51,11 +51,11 @@ function facts(model) {
 }
 
 /** How it is now. */
-function draw(card, model, { trouble, machine }, chosen) {
+function draw(card, model, models, chosen) {
   const { name, state, here, download = 0, fit, holds, suggested } = model;
   const find = (selector) => card.querySelector(selector);
   const hadFocus = card.contains(document.activeElement);
-  const shared = machine?.shared ?? true;
+  const shared = models.machine?.shared ?? true;
   const known = JSON.stringify([model.sources, model.clones]); // what was not known at first, or only once it was loaded
   if (card.dataset.known !== known) find(".vx-model-facts").replaceChildren(...facts(model));
   card.dataset.known = known;
@@ -63,7 +63,7 @@ function draw(card, model, { trouble, machine }, chosen) {
   write(find(".vx-model-state"), suggested && state === "unloaded" ? SHELF.suggested : (SHELF.states[state] ?? ""));
   write(find(".vx-model-fit"), fit ? sentence(fit.words) : "");
   write(find(".vx-model-size"), fit ? sentence([state === "ready" && holds ? SHELF.holds(holds) : SHELF.takes(fit.memory), here ? SHELF.onDisk : download && SHELF.toFetch(download)].filter(Boolean).join(", ")) : "");
-  write(find(".vx-why"), trouble?.name === name ? trouble.words : state === "failed" ? model.message : "");
+  write(find(".vx-why"), models.refusal(name) || (state === "failed" ? model.message : ""));
   drawProgress(find("progress"), find(".vx-model-stage"), find(".vx-model-bytes"), model);
   const buttons = { use: state === "ready", load: state === "unloaded" || state === "failed", unload: state === "ready" && !model.default && !shared, cancel: state === "loading" && !shared };
   for (const [verb, shown] of Object.entries(buttons)) find(`[name=${verb}]`).hidden = !shown;

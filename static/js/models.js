@@ -48,6 +48,11 @@ export class Models extends EventTarget {
     return this.list.find(({ suggested, state }) => suggested && state === "unloaded");
   }
 
+  /** Why the latest wish about this model was not granted; empty, unless it was refused. @param {string | undefined} name */
+  refusal(name) {
+    return this.trouble?.name === name ? this.trouble.words : "";
+  }
+
   /** Ask the server how all are; where the feed does not tell, again as long as one is on its way. */
   async look() {
     clearTimeout(this.#timer);
@@ -82,9 +87,12 @@ export class Models extends EventTarget {
     this.#tell();
   }
 
+  /** What was refused is another matter once the model's state is another one. */
   #take({ models, machine }) {
+    const before = this.get(this.trouble?.name)?.state;
     this.list = models;
     this.machine = machine;
+    if (before && before !== this.get(this.trouble.name)?.state) this.trouble = null;
     this.#tell();
   }
 

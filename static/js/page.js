@@ -178,7 +178,7 @@ async function load(name) {
   const before = field("model").value;
   use(name);
   await models.load(name);
-  if (models.trouble?.name === name && field("model").value === name) use(before);
+  if (models.refusal(name) && field("model").value === name) use(before);
 }
 
 function use(name) {
@@ -283,9 +283,10 @@ function paintModels() {
   drawVoices(field("voice"), model, booth.voices.list, chosen.voice);
   booth.draw(field("voice").value, Boolean(model?.clones));
   part("manner").hidden = !model?.instructed;
-  drawChosen(part, model, models.trouble?.name === model?.name ? models.trouble?.words : "", models.machine?.shared ?? true);
+  drawChosen(part, model, models.refusal(model?.name), models.machine?.shared ?? true);
   drawAbilities(root, model);
-  drawSuggestion(part, models.suggested?.name === model?.name ? undefined : models.suggested);
+  const suggested = models.suggested?.name === model?.name ? undefined : models.suggested;
+  drawSuggestion(part, suggested, models.refusal(suggested?.name));
   drawCards(part("models"), models, model?.name);
   if (models.machine) write(part("machine"), SHELF.machine(models.machine.words, models.machine.room));
   drawSideChoices(field, models, booth.voices.list, { ...chosen, model: model?.name });

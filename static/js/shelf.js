@@ -84,9 +84,11 @@ export function sentence(words) {
  * A line that points to a model which suits this machine.
  * @param {(name: string) => HTMLElement} part
  * @param {import("./models.js").Model | undefined} model
+ * @param {string} refusal why it was not loaded
  */
-export function drawSuggestion(part, model) {
+export function drawSuggestion(part, model, refusal) {
   part("suggestion").hidden = !model;
   write(part("suggestion-words"), model ? SHELF.suits(model.title) : "");
   part("suggestion-load").value = model?.name ?? "";
+  write(part("suggestion-why"), model ? refusal : "");
 }

@@ -173,6 +173,7 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(
         suggestion = page.locator(".vx-suggestion")
         suggestion.wait_for()
         assert f"{title} suits this computer" in suggestion.inner_text()
+        check_refused(page, suggestion)
         suggestion.get_by_role("button").click()
     else:
         page.get_by_label("Model", exact=True).select_option(name)
@@ -197,6 +198,15 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(
         check_cloned(playwright, server, name, tmp_path)
     unload(desk, name)
     page.close()
+
+
+def check_refused(page: Page, suggestion: Locator) -> None:
+    """Why is told beside the suggestion, and who spoke before still does."""
+    refusal = {"error": {"code": "no_room", "message": "It needs about 9 GB."}}
+    page.route("**/load", lambda route: route.fulfill(status=409, json=refusal), times=1)
+    suggestion.get_by_role("button").click()
+    page.locator("[data-part=suggestion-why]", has_text="It needs about 9 GB.").wait_for()
+    assert page.get_by_label("Model", exact=True).input_value() == "lark"
 
 
 def check_told_how(desk: Desk) -> None:

@@ -59,3 +59,14 @@ test("a wish that is refused says why, and the next one forgets it", async () =>
   const wishes = asked.filter((each) => each.startsWith("POST"));
   assert.deepEqual(wishes, ["POST /sub/v1/voxrtc/models/wren/load", "POST /sub/v1/voxrtc/models/wren/cancel"]);
 });
+
+test("why a wish was refused is told until that model has moved on", async () => {
+  const [idle, other] = [model("unloaded"), { ...model("loading"), name: "lark" }];
+  const tell = (...models) => feed.dispatchEvent(new CustomEvent("models", { detail: { ...told(), models } }));
+  answers.push({ status: 409, body: { error: { code: "no_room", message: "It needs about 9 GB." } } }, { body: { ...told(), models: [idle] } });
+  await models.load("wren");
+  tell(idle, other);
+  assert.equal(models.trouble?.name, "wren");
+  tell({ ...idle, state: "loading" }, other); // somebody else had more luck
+  assert.equal(models.trouble, null);
+});
