@@ -52,6 +52,7 @@ function latency(ledger, colors) {
     { label: WORDS.median, value: (model) => model.ttfa_p50_ms, shown: figure },
     { label: WORDS.late, value: (model) => model.ttfa_p95_ms, shown: figure, dash: DASH, width: 1.25 },
     { label: WORDS.turn, value: (model) => model.turn_p50_ms, shown: figure, dash: [1, 3], width: 2 },
+    { label: WORDS.lateTurn, value: (model) => model.turn_p95_ms, shown: figure, dash: [1, 3], width: 1.25 },
   ]);
   const points = ledger.turns.map(({ at, journey }) => [at, journey.total]);
   picture.lines.push({ points, color: colors.heard, dots: true });

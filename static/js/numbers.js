@@ -62,11 +62,12 @@ export function drawNumbers(table, tick) {
 }
 
 /** In the order of `DASHBOARD.columns`. @param {import("./ledger.js").ModelTick} model */
-function cells(model) {
+export function cells(model) {
   return [
     figure(model.ttfa_p50_ms),
     figure(model.ttfa_p95_ms),
     figure(model.turn_p50_ms),
+    figure(model.turn_p95_ms),
     `${model.streams}`,
     `${model.waiting}`,
     share(model.kv_share),

@@ -104,6 +104,7 @@ export const MARKUP = {
     "p50": "median",
     "p95": "95th percentile",
     "turn": "spoken turn, median",
+    "late_turn": "spoken turn, 95th percentile",
     "began": "began in the minute",
     "there": "at its end",
     "times": "times in the minute"
@@ -345,6 +346,7 @@ export const DASHBOARD = {
     median: "median",
     late: "95th percentile",
     turn: "spoken turn, median",
+    lateTurn: "spoken turn, 95th percentile",
     heard: "heard here",
     batch: "Streams in a step",
     cache: "KV pages",
@@ -357,7 +359,7 @@ export const DASHBOARD = {
     ago: (seconds) => (seconds < 120 ? `${seconds} s ago` : `${seconds / 60} min ago`),
     now: "now",
   },
-  columns: ["Model", "First sound, median", "95th percentile", "Spoken turn, median", "Streams", "In line", "KV pages", "Step", "Expected", "Least sound in hand", "Ran dry"],
+  columns: ["Model", "First sound, median", "95th percentile", "Spoken turn, median", "Spoken turn, 95th percentile", "Streams", "In line", "KV pages", "Step", "Expected", "Least sound in hand", "Ran dry"],
 };
 
 export const CROWD = {

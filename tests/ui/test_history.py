@@ -14,6 +14,7 @@ MINUTE = {
     "ttfa_p50_ms": 130.0,
     "ttfa_p95_ms": 310.0,
     "turn_p50_ms": None,
+    "turn_p95_ms": None,
     "first_sounds": 7,
     "streams": 1,
     "underruns": 2,
@@ -21,7 +22,7 @@ MINUTE = {
 
 
 def test_each_figure_is_a_line_and_what_is_not_known_is_left_out() -> None:
-    latency, streams, dry = tables([MINUTE, MINUTE | {"model": "other", "turn_p50_ms": 700.0}])
+    latency, streams, dry = tables([MINUTE, MINUTE | {"model": "other", "turn_p50_ms": 700.0, "turn_p95_ms": 900.0}])
     assert latency is not None and streams is not None and dry is not None
     assert latency.groupby("line")["ms"].max().to_dict() == {
         "tone: median": 130.0,
@@ -29,6 +30,7 @@ def test_each_figure_is_a_line_and_what_is_not_known_is_left_out() -> None:
         "other: median": 130.0,
         "other: 95th percentile": 310.0,
         "other: spoken turn, median": 700.0,
+        "other: spoken turn, 95th percentile": 900.0,
     }
     assert sorted(streams["count"]) == [1, 1, 7, 7]
     assert list(dry["count"]) == [2, 2]

@@ -47,9 +47,10 @@ def tables(minutes: Sequence[dict[str, Any]]) -> list[pd.DataFrame | None]:
     """Of first sounds, streams and underruns: a row for each point of each line, None where there is none, which Gradio cannot
     draw. Times are this machine's."""
     said = words()["history"]
-    latencies = {"ttfa_p50_ms": said["p50"], "ttfa_p95_ms": said["p95"], "turn_p50_ms": said["turn"]}
+    first = {"ttfa_p50_ms": said["p50"], "ttfa_p95_ms": said["p95"]}
+    turn = {"turn_p50_ms": said["turn"], "turn_p95_ms": said["late_turn"]}
     return [
-        _table(minutes, latencies, "ms"),
+        _table(minutes, first | turn, "ms"),
         _table(minutes, {"first_sounds": said["began"], "streams": said["there"]}, "count"),
         _table(minutes, {"underruns": said["times"]}, "count"),
     ]

@@ -11,7 +11,8 @@ import { figure } from "../js/figure.js";
 import { Ledger } from "../js/ledger.js";
 import { mark } from "../js/mark.js";
 import { measure } from "../js/network.js";
-import { percentiles } from "../js/numbers.js";
+import { cells, percentiles } from "../js/numbers.js";
+import { DASHBOARD } from "../js/words.js";
 
 /** A chance that is the same each time. */
 function chance(seed) {
@@ -92,7 +93,9 @@ const engine = (streams, more = {}) => ({
   ttfa: { count: 3, p50_ms: 130, p95_ms: 300 }, lately: { count: 9, streams: 2, ms: 6, expected_ms: 5 },
   streams: streams.map(([stream, slack]) => ({ stream, slack, state: "playing" })), waiting: 0, slots: 64, kv_pages: 200, kv_pages_used: 50, ...more,
 });
-const stats = (streams, playing = []) => ({ engines: { lark: engine(streams) }, media: { peers: 2, underruns: 1, playing, models: {} } });
+const turn = { count: 4, p50_ms: 700, p95_ms: 900 };
+const spoken = { lark: { turn, underruns: 0 } };
+const stats = (streams, playing = [], models = {}) => ({ engines: { lark: engine(streams) }, media: { peers: 2, underruns: 1, playing, models } });
 const OURS = "resp_0123456789abcdef0123";
 
 test("a clock that was set back gives nobody more sound", () => {
@@ -148,6 +151,16 @@ test("every chart can be drawn of nothing, and of something", () => {
   const steps = CHARTS.steps.picture(ledger, colors);
   assert.deepEqual(steps.lines[0].points, [[10_000, 6], [10_000, null], [13_000, 6]]);
   assert.equal(CHARTS.load.picture(ledger, colors).keys[0].value, "2 / 64");
+});
+
+test("of first sounds and of turns the median is told, and the 95th percentile, in the chart and in the table", () => {
+  const ledger = new Ledger();
+  ledger.tick(stats([], [], spoken), null, 1000);
+  const { keys } = CHARTS.latency.picture(ledger, { models: ["a"] });
+  assert.deepEqual(keys.slice(0, 4).map(({ value }) => value), ["130 ms", "300 ms", "700 ms", "900 ms"]);
+  const row = cells(ledger.ticks[0].models.lark);
+  assert.deepEqual(row.slice(0, 4), ["130 ms", "300 ms", "700 ms", "900 ms"]);
+  assert.equal(DASHBOARD.columns.length, 1 + row.length);
 });
 
 test("a scale ends in a round number above all values", () => {
