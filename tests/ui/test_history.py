@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 import gradio as gr
+import pytest
 
 from tests.fake_engine import TONE_MODEL
 from voxrtc.ui.history import tables
@@ -34,6 +38,25 @@ def test_each_figure_is_a_line_and_what_is_not_known_is_left_out() -> None:
     }
     assert sorted(streams["count"]) == [1, 1, 7, 7]
     assert list(dry["count"]) == [2, 2]
+
+
+@pytest.fixture
+def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine is nine hours ahead."""
+    monkeypatch.setenv("TZ", "JST-9")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_east")
+def test_a_browser_gets_the_moment_wherever_the_server_is() -> None:
+    """It shows it by its own clock."""
+    latency, *_ = tables([MINUTE])
+    plot = gr.LinePlot(x="at", y="ms").postprocess(latency)
+    assert plot is not None and plot.datatypes["at"] == "temporal"
+    assert {row[plot.columns.index("at")] for row in plot.data} == {60_000}
 
 
 def test_of_nothing_there_is_nothing_to_draw() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import gradio as gr
@@ -45,7 +45,7 @@ def _plot(title: str, value: str) -> gr.LinePlot:
 
 def tables(minutes: Sequence[dict[str, Any]]) -> list[pd.DataFrame | None]:
     """Of first sounds, streams and underruns: a row for each point of each line, None where there is none, which Gradio cannot
-    draw. Times are this machine's."""
+    draw. Times name their zone, so that a browser shows them in its own."""
     said = words()["history"]
     first = {"ttfa_p50_ms": said["p50"], "ttfa_p95_ms": said["p95"]}
     turn = {"turn_p50_ms": said["turn"], "turn_p95_ms": said["late_turn"]}
@@ -58,7 +58,7 @@ def tables(minutes: Sequence[dict[str, Any]]) -> list[pd.DataFrame | None]:
 
 def _table(minutes: Sequence[dict[str, Any]], fields: dict[str, str], value: str) -> pd.DataFrame | None:
     points = [
-        {"at": datetime.fromtimestamp(minute["at"]), value: minute[field], "line": f"{minute['model']}: {name}"}
+        {"at": datetime.fromtimestamp(minute["at"], UTC), value: minute[field], "line": f"{minute['model']}: {name}"}
         for minute in minutes
         for field, name in fields.items()
         if minute[field] is not None
