@@ -19,6 +19,12 @@ FINGER = 44  # css px: the least that a finger meets
 SETTLED = "document.querySelector('[data-part=replies]').textContent && document.querySelector('[name=model] option')"
 NAMED = {"button", "link", "combobox", "textbox", "radio", "checkbox", "slider", "region", "heading", "progressbar", "image"}
 HANDLED = NAMED | {"list", "option", "DisclosureTriangle", "RootWebArea"}  # the transcript's list, too
+HALO = """[0, 1].map((level) => {
+    const talk = document.querySelector("[name=talk]");
+    talk.dataset.on = "true";
+    talk.style.setProperty("--level", level);
+    return getComputedStyle(talk).boxShadow;
+})"""
 REMADE = """async () => {
     const page = await import(new URL("voxrtc/js/page.js", document.baseURI));
     const old = document.querySelector(".vx").parentElement, fresh = old.cloneNode(true);
@@ -129,10 +135,13 @@ def test_who_wants_no_motion_gets_none(wide: Page) -> None:
     moving = "document.getAnimations().filter(({ playState }) => playState === 'running').length"
     waiting = f"(document.querySelector('.vx').dataset.state = 'waiting', {moving})"
     assert wide.evaluate(waiting) > 0
+    assert len(set(wide.evaluate(HALO))) == 2
     wide.emulate_media(reduced_motion="reduce")
     assert wide.evaluate(waiting) == 0
+    assert len(set(wide.evaluate(HALO))) == 1, "the microphone's level is motion, too"
     wide.emulate_media(reduced_motion="no-preference")
     wide.evaluate("document.querySelector('.vx').dataset.state = voxrtc.state")
+    wide.evaluate("document.querySelector('[name=talk]').dataset.on = 'false'")
 
 
 def test_gradio_may_make_the_page_anew_while_both_speak(page: Page, server: httpx.Client) -> None:
