@@ -3,8 +3,7 @@
  * first. What was told a moment ago is carried on from there, so that it moves at every frame.
  */
 
-const HEIGHT = 132; // css px, of all rows
-const FOOT = 18; // below people's glasses
+const FOOT = 18; // css px, below glasses with a mark
 const GAP = 3;
 const LEAST = 7; // px, a glass with its gap
 const WIDEST = 36;
@@ -69,19 +68,11 @@ export class Bars {
   #draw(now) {
     const pen = paper(this.canvas);
     if (!pen) return;
-    const { clientWidth: width } = this.canvas;
-    const count = this.#glasses.length || EMPTY;
-    const most = Math.floor((width + GAP) / LEAST);
-    const rows = Math.ceil(count / most);
-    const each = Math.ceil(count / rows);
-    const step = Math.min(WIDEST + GAP, (width + GAP) / each);
-    const tall = (HEIGHT - FOOT - (rows - 1) * GAP * 2) / rows;
-    const left = Math.max(0, (width + GAP - step * each) / 2);
+    const marked = this.#glasses.filter(({ person, call }) => person || call).length; // they come first
+    const boxes = places(this.canvas, this.#glasses.length || EMPTY, marked);
     const ease = this.#still.matches ? 1 : 1 - Math.exp(-(now - this.#last) / FILLING);
     const colors = palette(this.canvas);
-    for (let i = 0; i < count; i++) {
-      const [x, y] = [left + (i % each) * step, Math.floor(i / each) * (tall + GAP * 2)];
-      const box = { x, y, wide: step - GAP, tall };
+    for (const [i, box] of boxes.entries()) {
       if (this.#glasses.length) this.#glass(pen, this.#glasses[i], box, now, ease, colors);
       else vessel(pen, box, colors.track, 0.6);
     }
@@ -106,6 +97,21 @@ export class Bars {
     if (glass.call) node(pen, box, colors.soft);
     if (glass.person) person(pen, box, colors.ink, glass.person === "you");
   }
+}
+
+/** Where each of `count` glasses stands, in rows: below the first, and below those with a mark, is room for it. */
+function places({ clientWidth: width, clientHeight: height }, count, marked) {
+  const rows = Math.ceil(count / Math.floor((width + GAP) / LEAST));
+  const each = Math.ceil(count / rows);
+  const step = Math.min(WIDEST + GAP, (width + GAP) / each);
+  const feet = Math.max(1, Math.ceil(marked / each)); // rows
+  const below = (row) => Math.min(row, feet) * FOOT + Math.max(0, row - feet) * GAP * 2;
+  const tall = (height - below(rows > feet ? rows - 1 : rows)) / rows;
+  const left = Math.max(0, (width + GAP - step * each) / 2);
+  return Array.from({ length: count }, (_, i) => {
+    const row = Math.floor(i / each);
+    return { x: left + (i % each) * step, y: row * tall + below(row), wide: step - GAP, tall };
+  });
 }
 
 /** Share of a glass that so many seconds fill. */
