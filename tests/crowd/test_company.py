@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.crowd.theatre import Theatre, Time
+from tests.fake_engine import TONE_MODEL
 from tests.waiting import until
 from voxrtc.crowd.company import Company
 from voxrtc.crowd.crowd import LONELY, Crowd
@@ -112,4 +114,20 @@ async def test_peers_that_nobody_looks_at_hang_up(hand: Stagehand) -> None:
     await time.passes(LONELY + 2)
     await until(lambda: hand.life == ["start", "stop"])
     assert (crowd.size, crowd.peers) == (0, 0)
+    await crowd.close()
+
+
+async def test_peers_with_another_model_count_anew(hand: Stagehand) -> None:
+    time = Time()
+    theatre = Theatre(time)
+    theatre.known.append(msgspec.structs.replace(TONE_MODEL, name="bird"))
+    crowd = Crowd(theatre, 8, clock=time.clock, sleep=time.sleep, company=Company(hand.address, hand, most=4))
+    crowd.resize(0, peers=2, model="tone")
+    await until(lambda: hand.wants)
+    hand.tell(Peers(peers=[], heard=[Listened(asked=time.now, ttfa=0.2, underruns=0)]))
+    await until(lambda: crowd.look().figures["playout"].started)
+    await time.passes(1)
+    crowd.resize(0, peers=2, model="bird")
+    figures = crowd.look().figures["playout"]
+    assert (figures.started, figures.listeners, figures.seconds) == (0, 2, 0)
     await crowd.close()

@@ -122,9 +122,10 @@ class Crowd:
         """
         assert 0 <= listeners <= self.most and 0 <= peers <= self.most_peers
         model = self._choose(model) if listeners + peers else self._model
+        other = (listeners, peers, model) != (self.size, self.peers, self._model)
         if model != self._model:
             self._dismiss(0)
-        if (listeners, peers) != (self.size, self.peers):
+        if other:
             self._tallies[self.policy].close(self._clock())
             if listeners + peers:
                 self._count_anew(listeners + peers)
