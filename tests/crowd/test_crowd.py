@@ -244,6 +244,39 @@ async def test_a_crowd_that_nobody_looks_at_ends(crowd: Crowd, theatre: Theatre,
     assert len(theatre.requests) == asked
 
 
+@pytest.mark.parametrize("listeners", [0, 2])
+async def test_a_policy_that_nobody_looks_at_goes_with_the_crowd(
+    listeners: int, crowd: Crowd, theatre: Theatre, time: Time
+) -> None:
+    await time.passes(2 * LONELY)
+    crowd.resize(listeners)
+    await time.passes(LONELY - 1)
+    crowd.plan_by("fifo")
+    await time.passes(LONELY - 1)
+    crowd.look()
+    await time.passes(LONELY - 1)
+    assert theatre.policies == ["fifo"], "somebody looked"
+    await time.passes(2)
+    assert theatre.policies == ["fifo", "playout"]
+    await time.passes(60)
+    assert crowd.look().policy == "playout" and theatre.policies == ["fifo", "playout"]
+
+
+async def test_an_empty_room_under_another_policy_is_no_news(crowd: Crowd, time: Time) -> None:
+    crowd.plan_by("fifo")
+    before = crowd.look()
+    await time.passes(60)
+    assert crowd.look() == before
+    crowd.resize(2)
+    await time.passes(20)
+    crowd.resize(0)
+    await time.passes(1)
+    before = crowd.look()
+    assert before.line[-1].playing == 0
+    await time.passes(60)
+    assert crowd.look() == before
+
+
 async def test_the_line_is_of_a_minute(crowd: Crowd, time: Time) -> None:
     crowd.resize(1)
     for _ in range(10):

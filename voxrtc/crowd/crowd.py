@@ -20,7 +20,7 @@ from voxrtc.messages.engine import PolicyName
 from voxrtc.messages.model import ModelInfo
 
 EVERY = 0.08  # seconds between two who come at once: a crowd is no single blow
-LONELY = 600.0  # seconds after the last look at it, after which a crowd ends
+LONELY = 600.0  # seconds after the last look at it, after which a crowd ends, and a policy that was chosen for it
 SAMPLE, MINUTE = 0.5, 60.0  # seconds between points of the line, and that it shows
 GONE = ("model_not_found", "model_failed")  # failures that will not pass by themselves
 
@@ -89,6 +89,7 @@ class Crowd:
         company: Company | None = None,
     ) -> None:
         self.most, self.policy = most, policy
+        self._usual: PolicyName = policy  # which holds when nobody looks
         self._engines, self._clock, self._sleep, self._rng = engines, clock, sleep, rng or random.Random()
         self._company = company
         if company:
@@ -142,12 +143,14 @@ class Crowd:
             self._tallies[self.policy].close(self._clock())
             self.policy = policy
             self._count_anew(self.size + self.peers)
+            self._keep_watch()
         self._engines.plan_by(policy)
+        self.look()
 
     def look(self) -> State:
         """Somebody looks: what there is to be seen."""
         self._seen = self._clock()
-        now = self._seen if self._listeners or self.peers else self._ended  # what stands still is no news
+        now = self._seen if self._there else self._ended  # what stands still is no news
         return State(
             now=round(now, 3),
             most=self.most,
@@ -210,15 +213,21 @@ class Crowd:
 
     # --- while there are any ---
 
+    @property
+    def _there(self) -> bool:
+        """Anybody."""
+        return bool(self._listeners or self.peers)
+
     def _keep_watch(self) -> None:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
-        while self._listeners or self.peers:
+        while self._there or self.policy != self._usual:
             self._sample()
             if self._clock() - self._seen > LONELY:
                 self._end()
+                self.plan_by(self._usual)
             elif gone := next((each for each in self._listeners if each.failure in GONE), None):
                 self._trouble = f"“{self._model}” cannot speak any more ({gone.failure.replace('_', ' ')})."
                 self._end()
@@ -226,6 +235,8 @@ class Crowd:
         self._sample()
 
     def _sample(self) -> None:
+        if not (self._there or (self._line and (self._line[-1].playing or self._line[-1].waiting))):
+            return  # it has shown that all have left
         now = self._clock()
         for listener in self._listeners:
             listener.look()
