@@ -16,15 +16,17 @@ from voxrtc.api.history import KEPT, History
 from voxrtc.messages.calls import Spoke
 from voxrtc.messages.engine import Stats
 from voxrtc.messages.media import MediaStats
-from voxrtc.recent import Latency
+from voxrtc.recent import MOST, Histogram, Latency
 
 pytestmark = pytest.mark.anyio
 NONE = Latency()
 
 
-async def engine(ttfa: Latency = NONE) -> dict[str, Stats]:
+async def engine(ttfa: Latency = NONE, began: int = 0) -> dict[str, Stats]:
+    """`began`: streams that have ever begun to sound."""
     (stats,) = (await tones(ToneTransport()).stats()).values()
-    return {"tone": msgspec.structs.replace(stats, ttfa=ttfa)}
+    sounds = Histogram((0.1, 0.2), (0, began - began // 2, began // 2), 0.15 * began)
+    return {"tone": msgspec.structs.replace(stats, ttfa=ttfa, first_sounds=sounds)}
 
 
 def media(**underruns: int) -> dict[str, MediaStats]:
@@ -48,7 +50,7 @@ async def nobody() -> history.Counted:
 
 async def test_a_minute_has_its_own_underruns_and_latencies() -> None:
     past = History(nobody, lambda: 60.0)
-    past.note(await engine(Latency(7, 130.0, 310.0)), media(a=4))
+    past.note(await engine(Latency(7, 130.0, 310.0), began=7), media(a=4))
     past.note(await engine(), media(a=6))
     past.note(await engine(), media(a=1))  # another process
     past.note(await engine(), {})  # none
@@ -56,6 +58,13 @@ async def test_a_minute_has_its_own_underruns_and_latencies() -> None:
     first = past.minutes[0]
     assert (first.at, first.model, first.first_sounds, first.listeners) == (60.0, "tone", 7, 2)
     assert (first.ttfa_p50_ms, first.ttfa_p95_ms, first.turn_p50_ms) == (130.0, 310.0, 800.0)
+
+
+async def test_streams_are_all_counted_however_many_begin_in_a_minute() -> None:
+    past = History(nobody)
+    for began in (7, 2007, 2007, 3, 5):  # amid them another process
+        past.note(await engine(Latency(min(began, MOST), 130.0, 310.0), began), {})
+    assert [minute.first_sounds for minute in past.minutes] == [7, 2000, 0, 0, 2]
 
 
 async def test_of_two_processes_one_may_begin_anew() -> None:

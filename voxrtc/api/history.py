@@ -8,7 +8,7 @@ import io
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Response
@@ -23,6 +23,7 @@ from voxrtc.recent import Latency
 MINUTE = 60.0  # seconds
 KEPT = 12 * 60  # minutes
 
+K = TypeVar("K")
 Counted = tuple[dict[str, Stats], dict[str, MediaStats]]
 
 
@@ -52,6 +53,7 @@ class History:
     def __init__(self, ask: Callable[[], Awaitable[Counted]], clock: Callable[[], float] = time.time) -> None:
         self._ask, self._clock = ask, clock
         self._minutes: deque[list[Minute]] = deque(maxlen=KEPT)
+        self._began: Counter[str] = Counter()  # streams so far that sounded, by model
         self._dry: Counter[tuple[str, str]] = Counter()  # underruns so far, by model and media process
 
     async def keep(self) -> None:
@@ -80,17 +82,21 @@ class History:
             ttfa_p95_ms=engine.ttfa.p95_ms,
             turn_p50_ms=turn.p50_ms,
             turn_p95_ms=turn.p95_ms,
-            first_sounds=engine.ttfa.count,
+            first_sounds=_since(self._began, model, sum(engine.first_sounds.counts)),
             streams=len(engine.streams),
             underruns=sum(self._underruns(model, name, stats) for name, stats in media.items()),
             listeners=together.peers if together else 0,
         )
 
     def _underruns(self, model: str, process: str, stats: MediaStats) -> int:
-        """Since a process was last asked."""
         now = stats.models[model].underruns if model in stats.models else 0
-        before, self._dry[model, process] = self._dry[model, process], now
-        return max(0, now - before)  # another one begins at nothing
+        return _since(self._dry, (model, process), now)
+
+
+def _since(counts: Counter[K], of: K, now: int) -> int:
+    """How many more since a process was last asked."""
+    before, counts[of] = counts[of], now
+    return max(0, now - before)  # another one begins at nothing
 
 
 def router(history: History) -> APIRouter:
