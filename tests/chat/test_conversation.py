@@ -147,6 +147,22 @@ def test_the_oldest_are_forgotten() -> None:
     assert (len(conversation), conversation.last) == (1, "long")
 
 
+def test_all_that_a_client_gives_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHARACTERS", 100)
+    for kind in (
+        lambda id, text: user(id, text),
+        lambda id, text: FunctionCall(id, text, "", ""),
+        lambda id, text: FunctionCall(id, "", text, ""),
+        lambda id, text: FunctionCall(id, "", "", text),
+        lambda id, text: FunctionOutput(id, text, ""),
+        lambda id, text: FunctionOutput(id, "", text),
+    ):
+        conversation = Conversation()
+        for id in "abc":
+            conversation.add(kind(id, "x" * 50))
+        assert [item.id for item in conversation] == ["b", "c"]
+
+
 class Store(RuleBasedStateMachine):
     """Beside a plain list of ids."""
 

@@ -119,6 +119,8 @@ def test_server_events_have_ids_of_their_own() -> None:
             {"type": "conversation.item.create", "item": {"type": "message", "content": [{"type": "input_text"}] * 65}},
             "content",
         ),
+        ({"type": "conversation.item.create", "item": {"type": "function_call", "name": "a" * 65}}, "name"),
+        ({"type": "conversation.item.create", "item": {"type": "function_call", "call_id": "a" * 4097}}, "call_id"),
         ({"type": "response.create", "response": {"input": [{"type": "message"}] * 257}}, "input"),
         ({"type": "session.update", "session": {"instructions": "a" * 32_769}}, "instructions"),
         ({"type": "session.update", "session": {"tools": [{"type": "function", "name": "a"}] * 129}}, "tools"),

@@ -145,6 +145,6 @@ def _length(item: Item) -> int:
         case Message():
             return len(item.words)
         case FunctionCall():
-            return len(item.arguments)
+            return len(item.call_id) + len(item.name) + len(item.arguments)
         case FunctionOutput():
-            return len(item.output)
+            return len(item.call_id) + len(item.output)

@@ -42,8 +42,8 @@ class Item(msgspec.Struct, frozen=True):
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     role: str | None = None
     content: Annotated[list[Content], Parts] = []
-    call_id: str | None = None
-    name: str | None = None
+    call_id: Annotated[str, msgspec.Meta(max_length=4096)] | None = None  # some chat endpoints put more than a number into it
+    name: Annotated[str, msgspec.Meta(max_length=64)] | None = None
     arguments: Text | None = None
     output: Text | None = None
 
