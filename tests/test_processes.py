@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from tests.waiting import until
+from voxrtc import supervisor as module
 from voxrtc.cards import read_card
 from voxrtc.processes import EngineProcesses, media_names, media_processes
 from voxrtc.settings import ROOT, Settings
@@ -43,3 +49,47 @@ def test_media_processes_share_all_places(monkeypatch: pytest.MonkeyPatch) -> No
 def test_one_media_process_has_all_places() -> None:
     (child,) = media_processes(Settings(), {"media": "ipc://media"}, {"lark": "ipc://lark"}, "ipc://hearing", "ipc://chat")
     assert (child.name, child.environment["VOXRTC_MAX_PEERS"]) == ("media", "80")
+
+
+# --- where none can be started: no memory is left, no file, no number for a process ---
+
+
+@pytest.fixture
+def mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], None]:
+    """No process can be started until this is called."""
+    monkeypatch.setattr(module, "LONGEST_PAUSE", 0.01)
+    python, missing = Path(sys.executable), tmp_path / "python"
+    monkeypatch.setattr(sys, "executable", str(missing))
+    return lambda: monkeypatch.setattr(sys, "executable", str(python))
+
+
+IDLE = ["-c", "import sys; sys.stdin.read()"]
+
+
+@pytest.mark.anyio
+async def test_a_child_that_cannot_be_started_is_tried_again(
+    mend: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    child = Child("crowd", IDLE, {})
+    async with Supervisor([child]) as supervisor:
+        await until(lambda: child.restarts > 1)
+        assert supervisor.runs("crowd") and "could not be started (No such file" in caplog.text
+        mend()
+        await until(lambda: child.process)
+        assert supervisor.runs("crowd")
+        await supervisor.stop("crowd")
+        assert child.process and child.process.returncode is not None
+
+
+@pytest.mark.anyio
+async def test_a_model_whose_process_cannot_be_started_failed_and_may_be_loaded_again(mend: Callable[[], None]) -> None:
+    cards = {"lark": read_card(ROOT / "models", "lark")}
+    async with Supervisor() as supervisor:
+        processes = EngineProcesses(supervisor, Settings(), cards, {"lark": "ipc://nowhere"})
+        processes.start("lark", lambda: False, 0)
+        await until(lambda: not processes.runs("lark"))
+        assert "could not be started (No such file" in (processes.failure("lark") or "")
+        await processes.stop("lark")
+        assert processes.failure("lark") is None
+        processes.start("lark", lambda: False, 0)
+        assert processes.runs("lark")

@@ -66,11 +66,10 @@ class EngineProcesses:
     def failure(self, model: str) -> str | None:
         """What to make of a process that died while it was loading its model."""
         child = self._supervisor.children.get(_name(model))
-        if child is None or self.runs(model) or child.process is None:
+        if child is None or self.runs(model) or not child.end:
             return None
         memory = f" (it needs about {self._cards[model].needs.memory:.1f} GB)"
-        code = child.process.returncode
-        what = f"Its process ended with code {code} while loading."
+        what = f"Its process {child.end} while loading."
         return f"{what} Is there too little memory{memory}? The server's log may say more."
 
 

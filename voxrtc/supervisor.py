@@ -25,13 +25,27 @@ class Child:
     environment: dict[str, str]
     worth_restarting: Callable[[], bool] = lambda: True  # asked when it has died
     process: asyncio.subprocess.Process | None = None
+    end: str = ""  # what became of its latest process: "ended with code 1"
     restarts: int = 0
     _pause: float = field(default=FIRST_PAUSE, repr=False)
 
     async def keep_running(self) -> None:
-        """Run until cancelled, or until it dies and is not worth restarting."""
+        """Run until cancelled, or until it ends and is not worth restarting."""
         while True:
             born = asyncio.get_running_loop().time()
+            self.end = await self._live()
+            lived = asyncio.get_running_loop().time() - born
+            if not self.worth_restarting():
+                log.error("the %s process %s after %.0f s", self.name, self.end, lived)
+                return
+            self._pause = FIRST_PAUSE if lived > HEALTHY else min(2 * self._pause, LONGEST_PAUSE)
+            self.restarts += 1
+            log.error("the %s process %s after %.0f s; it is started again", self.name, self.end, lived)
+            await asyncio.sleep(self._pause)
+
+    async def _live(self) -> str:
+        """Once. How it ended."""
+        try:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *self.arguments,
@@ -39,19 +53,13 @@ class Child:
                 stdin=asyncio.subprocess.PIPE,
                 start_new_session=True,  # a terminal's Ctrl-C is for the parent, which then stops its children in order
             )
-            try:
-                code = await self.process.wait()
-            except asyncio.CancelledError:
-                await self._stop()
-                raise
-            lived = asyncio.get_running_loop().time() - born
-            if not self.worth_restarting():
-                log.error("the %s process ended with code %s after %.0f s", self.name, code, lived)
-                return
-            self._pause = FIRST_PAUSE if lived > HEALTHY else min(2 * self._pause, LONGEST_PAUSE)
-            self.restarts += 1
-            log.error("the %s process ended with code %s after %.0f s; it is started again", self.name, code, lived)
-            await asyncio.sleep(self._pause)
+        except OSError as error:  # no memory is left, say, or no file
+            return f"could not be started ({error.strerror})"
+        try:
+            return f"ended with code {await self.process.wait()}"
+        except asyncio.CancelledError:
+            await self._stop()
+            raise
 
     async def _stop(self) -> None:
         assert self.process is not None

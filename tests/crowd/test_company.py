@@ -73,6 +73,21 @@ async def test_the_process_is_there_while_there_are_peers(hand: Stagehand) -> No
     assert hand.life[-1] == "stop" and hand.life.count("start") == hand.life.count("stop"), "in the order of the wishes"
 
 
+async def test_one_that_could_not_be_started_stands_in_nobody_s_way(hand: Stagehand, monkeypatch: pytest.MonkeyPatch) -> None:
+    company = Company(hand.address, hand, most=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(hand, "start", lambda: 1 / 0)
+        patch.setattr(hand, "stop", hand.start)
+        company.want(1, "tone")
+        company.want(0, "tone")
+        await until(lambda: company._changing and company._changing.done())
+    company.want(2, "tone")
+    await until(lambda: hand.wants == [Want(peers=2, model="tone")])
+    company.want(0, "")
+    await company.close()
+    assert hand.life == ["start", "stop"]
+
+
 async def test_a_process_that_was_restarted_is_told_again(hand: Stagehand) -> None:
     company = Company(hand.address, hand, most=4)
     company.want(2, "tone")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from voxrtc.engine.transport import Connection
 from voxrtc.messages.crowd import Peers, PeerState, Want
+
+log = logging.getLogger(__name__)
 
 
 class Process(Protocol):
@@ -49,13 +52,16 @@ class Company:
         self.peers = []  # whether or not it was told of the process's end
 
     async def _change(self, before: asyncio.Task[None] | None, there: bool) -> None:
-        """In the order of the wishes."""
+        """In the order of the wishes, whatever came of those before."""
         if before:
             await before
-        if there:
-            self._process.start()
-        else:
-            await self._process.stop()
+        try:
+            if there:
+                self._process.start()
+            else:
+                await self._process.stop()
+        except Exception:
+            log.exception("the process of WebRTC peers could not be %s", "started" if there else "ended")
 
     def _take(self, news: Peers) -> None:
         self.peers = news.peers if self.wanted else []
