@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,12 @@ def test_a_gpu_is_asked_of_its_driver(tmp_path: Path, monkeypatch: pytest.Monkey
 async def test_a_core_is_measured_in_a_process_of_its_own() -> None:
     speed = await measure()
     assert speed and 0.1 < speed.reads < 1000 and 0.1 < speed.computes < 10_000
+
+
+@pytest.mark.anyio
+async def test_where_no_process_can_be_started_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert await measure() is None
 
 
 def test_a_machine_in_words() -> None:

@@ -87,9 +87,13 @@ def resident() -> float:
 
 async def measure() -> Speed | None:
     """A core's speed, in a fifth of a second of its time. None where it cannot be had."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", __name__, env={**os.environ, **ONE_THREAD}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    command, environment = (sys.executable, "-m", __name__), {**os.environ, **ONE_THREAD}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:  # no memory is left, say, or no file
+        return None
     try:
         told, _ = await process.communicate()
         return msgspec.json.decode(told, type=Speed)

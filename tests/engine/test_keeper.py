@@ -209,3 +209,20 @@ async def test_it_watches_what_comes_and_goes(tmp_path: Path) -> None:
     await house.fleet.unload("lark")
     await until(lambda: house.keeper.room == pytest.approx(SHARE * 9))
     watching.cancel()
+
+
+async def test_it_goes_on_after_a_moment_in_which_nothing_can_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say, since no file can be opened."""
+    house, blind = House(tmp_path, budget=0), []
+
+    def look() -> Machine:
+        blind.append(True)
+        raise OSError("Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.keeper, "_look", look)
+        watching = asyncio.create_task(house.keeper.watch())
+        await until(lambda: blind, every=0)
+    await house.load("lark")
+    await until(lambda: house.measured and house.keeper.held == {"lark": 2.0})
+    watching.cancel()

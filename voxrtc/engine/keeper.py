@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from voxrtc.messages.model import Use
 SHARE = 0.9  # of the memory that is free; what else runs here needs some
 LOOK_EVERY = 30.0  # seconds, while nothing happens
 SPARE = 1.25  # what a cache is given beyond one stream's, since pages are whole
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,10 @@ class Keeper:
         while True:
             changed = asyncio.create_task(self._engines.changed())  # from here on, also while this looks
             try:
-                await self.learn()
+                try:
+                    await self.learn()
+                except OSError as error:  # no file is left to look with, say
+                    log.warning("nothing is learned of this machine for now (%s)", error)
                 await asyncio.wait({changed}, timeout=LOOK_EVERY)
             finally:
                 changed.cancel()
