@@ -5,6 +5,7 @@ The process is a thread here; `test_disaggregated` has a real one.
 
 from __future__ import annotations
 
+import errno
 import gc
 import socket
 import threading
@@ -170,6 +171,21 @@ def test_one_that_dies_of_a_question_fails_those_who_asked(house: House, monkeyp
         patch.setattr(Voiced, "decode", lambda self, frames, *rest: house.processes[0].kill() or frames)
         made = house.decode(house.stage.begin(None, 0), house.stage.begin(None, 1))
     assert [type(each) for each in made] == [StageLost] * 2
+    assert isinstance(house.decode(house.stage.begin(None, 0))[0], Tensor)
+
+
+def test_where_no_other_can_be_started_streams_fail_until_one_can(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none() -> NoReturn:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.stage, "_start", none)
+        house.processes[0].kill()
+        eventually(lambda: "could not be started (Cannot allocate" in caplog.text)
+        [made] = house.decode(house.stage.begin(None, 0))
+        assert isinstance(made, StageLost)
     assert isinstance(house.decode(house.stage.begin(None, 0))[0], Tensor)
 
 

@@ -195,9 +195,13 @@ class ProcessStage:
                 self._renew(peer)
 
     def _renew(self, dead: Peer) -> Peer:
+        """The dead one itself where no other can be started: who asks next tries again."""
         with self._lock:
             if self._peer is dead and not self._stopping:
-                self._peer = self._started()
+                try:
+                    self._peer = self._started()
+                except OSError as error:  # no memory is left, say, or no file
+                    log.error("the detokenizer's process could not be started (%s)", error.strerror)
             return self._peer
 
 
