@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from voxrtc.messages.engine import Timing
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 SERVICE = "voxrtc"
+PATIENCE = 1.0  # seconds that a collector has at the end; a program that is asked to end has more to do
 
 log = logging.getLogger(__name__)
 _provider: TracerProvider | None = None
@@ -99,10 +101,12 @@ def record(
 
 
 def close() -> None:
-    """Send what waits."""
+    """Send what waits, as far as the collector takes it."""
     global _provider
     if _provider:
-        _provider.shutdown()
+        last = Thread(target=_provider.shutdown, name="last traces", daemon=True)
+        last.start()
+        last.join(PATIENCE)
         _provider = None
 
 

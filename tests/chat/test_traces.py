@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 import sys
 from collections.abc import Iterator
+from threading import Event, Thread
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from tests.chat.stage import Stage
 from tests.chat.test_listening import said
 from tests.collector import Collector, attributes, collecting
 from tests.fake_chat import Answers
+from tests.waiting import PATIENCE
 from voxrtc import logs, traces
 from voxrtc.chat.spans import way
 from voxrtc.chat.stages import Marks, Turn
@@ -93,6 +96,20 @@ def test_a_failure_is_told(collector: Collector) -> None:
     traces.close()
     (whole,) = [span for span in collector.spans if not span.parent_span_id]
     assert (whole.status.code, whole.status.message) == (2, "engine_error")
+
+
+def test_a_collector_that_never_answers_keeps_nobody_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="requirements-otel.txt is not installed")
+    monkeypatch.setattr(traces, "PATIENCE", 0.05)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "300")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        traces.configure()
+        traces.record([traces.Span("turn", 0.0, 1.0)], {})
+        ended, closing = Event(), Thread(target=lambda: (traces.close(), ended.set()), daemon=True)
+        closing.start()
+        assert ended.wait(PATIENCE), "the collector has five minutes"
+    assert traces._provider is None
 
 
 def test_without_an_endpoint_nothing_is_even_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
