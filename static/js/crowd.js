@@ -12,9 +12,9 @@ const TELL = 4000; // ms between descriptions for who does not see
 const POLICIES = ["fifo", "two_phase", "playout"];
 
 /**
- * A crowd as `GET /v1/voxrtc/crowd` tells it. A voice is [number, phase, slack, spoilt, place].
+ * A crowd as `GET /v1/voxrtc/crowd` tells it. A voice is [number, phase, slack, spoilt, place, cause].
  * @typedef {{now: number, most: number, listeners: number, most_peers: number, peers: number, model: string, policy: string,
- *   calls: {number: number, phase: string, response: string}[], voices: [number, string, number, boolean, number][],
+ *   calls: {number: number, phase: string, response: string, cause: string}[], voices: [number, string, number, boolean, number, string][],
  *   figures: Record<string, Figures>, line: import("./crowd-line.js").Point[], trouble: string}} State
  * @typedef {{listeners: number, seconds: number, started: number, dry: number, p50_ttfa: number | null, p90_ttfa: number | null,
  *   refused: number, gave_way: number}} Figures
@@ -163,13 +163,15 @@ export class Crowd {
 
   #say() {
     const { voices, calls, policy, figures, trouble } = this.state;
-    const phases = [...voices.map(([, phase]) => phase), ...calls.map(({ phase }) => phase)];
+    const all = [...voices.map(([, phase, , , , cause]) => ({ phase, cause })), ...calls];
+    const phases = all.map(({ phase }) => phase);
+    const causes = all.flatMap(({ phase, cause }) => (phase === "away" ? [cause] : []));
     const count = (...some) => phases.filter((phase) => some.includes(phase)).length;
     const now = { hear: count("playing"), dry: count("dry"), wait: count("waiting", "connecting"), away: count("away") };
     const words = phases.length ? CROWD.goesOn(now) : CROWD.nobody;
     write(this.#part("crowd-now"), words);
     const paused = phases.length && performance.now() - this.#pausedAt < 3000;
-    write(this.#part("crowd-note"), this.#trouble || trouble || (now.away ? CROWD.away(now.away) : paused ? CROWD.paused : ""));
+    write(this.#part("crowd-note"), this.#trouble || trouble || (causes.length ? CROWD.away(causes) : paused ? CROWD.paused : ""));
     if (performance.now() - this.#described < TELL) return;
     this.#described = performance.now();
     const started = figures[policy]?.started;

@@ -362,6 +362,19 @@ export const DASHBOARD = {
   columns: ["Model", "First sound, median", "95th percentile", "Spoken turn, median", "Spoken turn, 95th percentile", "Streams", "In line", "KV pages", "Step", "Expected", "Least sound in hand", "Ran dry"],
 };
 
+/** Why a virtual listener is turned away. @type {Record<string, string>} */
+const AWAY = {
+  gave_way: "People go first",
+  busy: "All places are taken",
+  too_many_calls: "All places for calls are taken",
+  engine_lost: "The speech engine is restarting",
+  model_loading: "The model is being loaded",
+  model_not_found: "The model is not loaded",
+  media_lost: "The server is starting",
+  call_over: "Calls broke off",
+  unreachable: "The server does not answer",
+};
+
 export const CROWD = {
   names: { fifo: "Fifo", two_phase: "Two-phase", playout: "Playout", offline: "Offline" },
   nobody: "Nobody is there but people. Move the slider.",
@@ -370,7 +383,13 @@ export const CROWD = {
     const more = [dry && `${dry} ran dry`, wait && `${wait} waiting`, away && `${away} turned away`].filter(Boolean);
     return [`${hear} hearing sound`, ...more].join(" · ");
   },
-  away: (count) => `People go first: ${count === 1 ? "one listener was" : `${count} listeners were`} turned away, and will try again.`,
+  /** What most of those lack who are turned away. @param {string[]} causes of each its own */
+  away(causes) {
+    const count = (cause) => causes.filter((each) => each === cause).length;
+    const [cause] = [...causes].sort((one, other) => count(other) - count(one));
+    const who = count(cause) === 1 ? "one listener was" : `${count(cause)} listeners were`;
+    return `${AWAY[cause] ?? `An error (${cause.replaceAll("_", " ")})`}: ${who} turned away, and will try again.`;
+  },
   paused: "People go first: virtual listeners pause while one is short of sound.",
   /** The share of streams that never ran dry; null before the first. Only all is 100%. */
   viable(share) {

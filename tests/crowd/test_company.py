@@ -12,7 +12,7 @@ from tests.crowd.theatre import Theatre, Time
 from tests.fake_engine import TONE_MODEL
 from tests.waiting import until
 from voxrtc.crowd.company import Company
-from voxrtc.crowd.crowd import LONELY, Crowd
+from voxrtc.crowd.crowd import LONELY, RELOAD, Crowd
 from voxrtc.engine.transport import Listener
 from voxrtc.messages.crowd import Listened, Peers, PeerState, Want
 
@@ -129,6 +129,25 @@ async def test_peers_that_nobody_looks_at_hang_up(hand: Stagehand) -> None:
     await time.passes(LONELY + 2)
     await until(lambda: hand.life == ["start", "stop"])
     assert (crowd.size, crowd.peers) == (0, 0)
+    await crowd.close()
+
+
+@pytest.mark.parametrize("listeners", [0, 1])
+async def test_peers_of_a_model_that_is_gone_leave_and_it_is_said_why(hand: Stagehand, listeners: int) -> None:
+    time = Time()
+    theatre = Theatre(time)
+    crowd = Crowd(theatre, 8, clock=time.clock, sleep=time.sleep, company=Company(hand.address, hand, most=4))
+    crowd.resize(listeners, peers=2)
+    await until(lambda: hand.wants)
+    known, theatre.known = theatre.known, []
+    await time.passes(RELOAD - 2)
+    theatre.known = known  # it was loaded again
+    await time.passes(RELOAD - 2)
+    assert crowd.peers == 2
+    theatre.known = []
+    await time.passes(RELOAD + 2)
+    assert (crowd.size, crowd.peers) == (0, 0) and "“tone” cannot speak any more" in crowd.look().trouble
+    await until(lambda: hand.life == ["start", "stop"])
     await crowd.close()
 
 

@@ -171,9 +171,11 @@ async def test_who_is_turned_away_says_so_and_comes_again(
     crowd.resize(3)
     await time.passes(1)
     assert phases(crowd) == ["away"] * 3 and getattr(crowd.look().figures["playout"], counted) == 3
+    assert {voice.cause for voice in crowd.look().voices} == {code}
     theatre.failure = ""
     await time.passes(10)
     assert len(theatre.clocks) >= 3 and "away" not in phases(crowd)
+    assert {voice.cause for voice in crowd.look().voices} == {""}
 
 
 async def test_who_gives_way_amid_its_sound_did_not_run_dry(crowd: Crowd, theatre: Theatre, time: Time) -> None:
@@ -192,6 +194,7 @@ async def test_an_engine_that_is_restarted_is_waited_for(crowd: Crowd, theatre: 
     crowd.resize(3)
     await time.passes(20)
     assert crowd.size == 3 and 10 < len(theatre.requests) < 60, "and not stormed"
+    assert {voice.cause for voice in crowd.look().voices if voice.phase == "away"} == {"engine_lost"}
     theatre.failure = ""
     await time.passes(10)
     assert theatre.clocks and crowd.look().trouble == ""

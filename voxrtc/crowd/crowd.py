@@ -23,6 +23,7 @@ EVERY = 0.08  # seconds between two who come at once: a crowd is no single blow
 LONELY = 600.0  # seconds after the last look at it, after which a crowd ends, and a policy that was chosen for it
 SAMPLE, MINUTE = 0.5, 60.0  # seconds between points of the line, and that it shows
 GONE = ("model_not_found", "model_failed")  # failures that will not pass by themselves
+RELOAD = 20.0  # seconds that a model may be away before its WebRTC peers, who would call for ever, are told to leave
 
 
 class Engines(Speaks, Protocol):
@@ -42,6 +43,7 @@ class Voice(msgspec.Struct, frozen=True, array_like=True):
     slack: float  # seconds of sound at hand
     spoilt: bool  # its present utterance has run dry
     place: int  # in the queue; 0: not there
+    cause: str  # why it is away: `Failed.code`
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
@@ -100,7 +102,7 @@ class Crowd:
         self._numbers = itertools.count(1)
         self._tallies = {policy: Tally(0, clock())}
         self._line: deque[Point] = deque(maxlen=round(MINUTE / SAMPLE))
-        self._seen = self._ended = clock()
+        self._seen = self._ended = self._known = clock()
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -228,11 +230,20 @@ class Crowd:
             if self._clock() - self._seen > LONELY:
                 self._end()
                 self.plan_by(self._usual)
-            elif gone := next((each for each in self._listeners if each.failure in GONE), None):
-                self._trouble = f"“{self._model}” cannot speak any more ({gone.failure.replace('_', ' ')})."
+            elif failure := self._gone():
+                self._trouble = f"“{self._model}” cannot speak any more ({failure.replace('_', ' ')})."
                 self._end()
             await self._sleep(SAMPLE)
         self._sample()
+
+    def _gone(self) -> str:
+        """Why the model will not speak again by itself; empty: it does, or may."""
+        now = self._clock()
+        if not self.peers or any(info.name == self._model for info in self._engines.known):
+            self._known = now
+        elif now - self._known > RELOAD:
+            return "model_not_found"
+        return next((each.failure for each in self._listeners if each.failure in GONE), "")
 
     def _sample(self) -> None:
         if not (self._there or (self._line and (self._line[-1].playing or self._line[-1].waiting))):
@@ -256,4 +267,4 @@ class Crowd:
     @staticmethod
     def _voice(listener: Listener, now: float) -> Voice:
         phase, slack = listener.phase(now), round(listener.slack(now), 2)
-        return Voice(listener.number, phase, slack, listener.spoilt(now), listener.place)
+        return Voice(listener.number, phase, slack, listener.spoilt(now), listener.place, listener.failure)

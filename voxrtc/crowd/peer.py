@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import msgspec
 import numpy as np
 from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
@@ -27,7 +28,19 @@ AGAIN = 2.0  # seconds until a call that failed is tried anew
 
 
 class CallFailed(Exception):
-    """There is no call, or no more."""
+    """There is no call, or no more; `code` says why."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class _Error(msgspec.Struct):
+    code: str
+
+
+class _Refusal(msgspec.Struct):
+    error: _Error
 
 
 class Peer:
@@ -39,20 +52,24 @@ class Peer:
         self._number, self._server, self._heard = number, server, heard
         self._rng = random.Random(number)
         self._phase: PeerPhase = "connecting"
-        self._response = ""
+        self._response = self._cause = ""
         self._first: float | None = None  # when sound was first decoded since it was asked for
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     @property
     def state(self) -> PeerState:
-        return PeerState(number=self._number, phase=self._phase, response=self._response)
+        return PeerState(number=self._number, phase=self._phase, response=self._response, cause=self._cause)
 
     async def live(self, after: float) -> None:
         """Call after so many seconds, listen, and call again when that breaks off."""
         await asyncio.sleep(after)
         while True:
-            with contextlib.suppress(CallFailed, httpx.HTTPError, TimeoutError):
+            try:
                 await self._call()
+            except CallFailed as failed:
+                self._cause = failed.code
+            except (httpx.HTTPError, TimeoutError):
+                self._cause = "unreachable"
             self._phase, self._response = "away", ""
             await asyncio.sleep(AGAIN * self._rng.uniform(0.75, 1.5))
 
@@ -66,7 +83,7 @@ class Peer:
         listening: list[asyncio.Task[None]] = []
         connection.on("track", lambda track: listening.append(asyncio.create_task(self._listen(track))))
         try:
-            self._phase, self._events = "connecting", asyncio.Queue()
+            self._phase, self._cause, self._events = "connecting", "", asyncio.Queue()
             await connection.setLocalDescription(await connection.createOffer())
             answer = await self._offer(connection.localDescription.sdp)
             await connection.setRemoteDescription(RTCSessionDescription(answer, "answer"))
@@ -85,7 +102,7 @@ class Peer:
         async with httpx.AsyncClient(base_url=self._server, headers=self._key) as http:
             answer = await http.post("/v1/realtime/calls", json={"sdp": sdp, "session": session}, timeout=PATIENCE)
         if answer.status_code != httpx.codes.CREATED:
-            raise CallFailed(answer.text)
+            raise CallFailed(msgspec.json.decode(answer.content, type=_Refusal).error.code)
         return answer.text
 
     async def _have_said(self, send: Callable[[str], None], text: str) -> None:
@@ -102,8 +119,10 @@ class Peer:
                 case {"type": "voxrtc.playout", "underruns": underruns}:
                     ttfa = (self._first or time.monotonic()) - asked
                     return self._heard(Listened(asked=asked, ttfa=ttfa, underruns=underruns))
-                case {"type": "closed"} | {"type": "error"}:
-                    raise CallFailed("the call or the response broke off")
+                case {"type": "error", "error": {"code": code}}:
+                    raise CallFailed(code)
+                case {"type": "closed"}:
+                    raise CallFailed("call_over")
 
     async def _listen(self, track: MediaStreamTrack) -> None:
         with contextlib.suppress(MediaStreamError):

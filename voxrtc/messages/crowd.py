@@ -24,6 +24,7 @@ class PeerState(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     phase: PeerPhase
     response: str = ""  # that it hears, or waits for
+    cause: str = ""  # why it is away: the code of an error, or "call_over" or "unreachable"
 
 
 class Listened(msgspec.Struct, frozen=True, kw_only=True):
