@@ -16,8 +16,8 @@ from tests.fake_engine import ToneTransport, tones
 from tests.fake_media import EchoMedia
 from tests.serving import serving
 from tests.waiting import PATIENCE, eventually
+from voxrtc.api import guests, public
 from voxrtc.api import host as hosts
-from voxrtc.api import public
 from voxrtc.api.app import build_app
 from voxrtc.api.host import PublicHost, Rules
 from voxrtc.api.hosting import Hosting
@@ -115,6 +115,21 @@ def test_starts_are_counted_whatever_is_started(open_host: Open) -> None:
             assert code(refused) == (429, "too_often")
             assert 0 < int(refused.headers["Retry-After"]) <= 60
         assert here.get("/v1/models").status_code == 200, "looking costs nothing"
+
+
+def test_who_comes_back_does_so_a_bounded_number_of_times(open_host: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guests, "LINES", 3)
+    again = {"sdp": "v=0\r\n", "resume": {"token": "secret"}}
+    with open_host.client() as here, open_host.client("203.0.113.2") as there:
+        assert [here.post(PATH, json=again).status_code for _ in range(3)] == [201] * 3, "they are no calls of their own"
+        refused = here.post(PATH, json=again)
+        assert code(refused) == (429, "too_often") and 0 < int(refused.headers["Retry-After"]) <= 60
+        url = f"{open_host.url.replace('http', 'ws')}/v1/voxrtc/tunnel"
+        with connect(url, additional_headers={"X-Forwarded-For": "203.0.113.1"}) as tunnel:
+            tunnel.send(json.dumps({"resume": again["resume"]}))
+            assert json.loads(tunnel.recv(10))["error"]["code"] == "too_often"
+        assert there.post(PATH, json=again).status_code == 201
+        assert call(here).status_code == 201, "a call is counted as such"
 
 
 @pytest.mark.parametrize("forwarded", ["9.9.9.9, 203.0.113.1", "203.0.113.1"])

@@ -156,6 +156,33 @@ async def test_a_call_takes_a_tunnel_over_and_the_other_way_round() -> None:
     await media.close()
 
 
+async def test_who_comes_back_again_and_again_takes_no_more_for_it() -> None:
+    media, browser, other, told = server(max_peers=1), Browser(), Browser(), list[MediaReply]()
+    answer = await media.handle(Offer(call="first", sdp=await browser.offer(), resume=Resume()), told.append)
+    assert isinstance(answer, Answer)
+    await browser.accept(answer.sdp)
+    await browser.event("session.created")
+    before, sdp = len(asyncio.all_tasks()), await other.offer()
+    for number in range(12):
+        offer = Offer(call=f"offer {number}", sdp=sdp, resume=Resume(answer.token))
+        assert isinstance(await media.handle(offer, told.append), Answer)
+    await until(lambda: len(asyncio.all_tasks()) <= before + 4 * 6)
+    assert list(media._talks) == ["first", *(f"offer {number}" for number in range(7, 12))]
+    assert [reply.call for reply in told if isinstance(reply, Over)] == [f"offer {number}" for number in range(7)]
+    assert (await stats(media)).peers == 1
+    for number in range(12):
+        tunnel = Client(media, f"tunnel {number}")
+        assert isinstance(await tunnel.dig(Resume(answer.token)), Opened)
+    await until(lambda: list(media._tunnels) == ["tunnel 11"])
+    assert len(media._talks) <= 1 + 2 * module.COMING + 1 and len(media._tell) == len(media._talks)
+    await tunnel.say("still here")
+    await tunnel.event("output_audio_buffer.stopped")
+    assert (await ask(media, HangUp(call="first"))).known  # type: ignore[union-attr]
+    assert not (media._talks or media._tell or media._tunnels)
+    for each in (browser, other):
+        await each.close()
+
+
 async def test_a_token_that_nobody_has_is_refused() -> None:
     media = server()
     refused = await Client(media, "a").dig(Resume("guésséd"))

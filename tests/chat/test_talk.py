@@ -204,6 +204,21 @@ async def test_a_line_that_never_opened_is_passed_by() -> None:
     assert house.over
 
 
+async def test_of_lines_that_never_open_there_are_few(house: House) -> None:
+    first = await house.wire()
+    coming = [Wire(house.talk, first.resume(house.talk)) for _ in range(module.COMING + 3)]
+    for wire in coming:
+        house.talk.expect(wire.seat)
+    await until(lambda: [wire.closed for wire in coming] == [True] * 3 + [False] * module.COMING)
+    assert house.talk.connected and not first.closed
+    coming[-1].seat.opened()
+    coming[-2].seat.closed()
+    house.talk.expect((late := Wire(house.talk)).seat)
+    assert house.talk.connected and house.talk.seat is coming[-1].seat
+    await house.talk.close()
+    assert all(wire.closed for wire in (first, late, *coming) if wire is not coming[-2])
+
+
 async def test_one_that_is_ended_is_not_kept_while_its_lines_still_close(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who makes room for others would end it once more, and again."""
     first, gate = await house.wire(), asyncio.Event()

@@ -58,6 +58,9 @@ class Draining:
         self.drain.check()
         self.host.begin(call, address, ticket)
 
+    def resume(self, address: str) -> None:
+        self.host.resume(address)
+
     def over(self, call: str) -> None:
         self.host.over(call)
 

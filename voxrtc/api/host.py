@@ -27,6 +27,9 @@ class Host(Protocol):
     def begin(self, call: str, address: str, ticket: str = "") -> None:
         """A call from this address. Raises `ApiError` 429 or 503."""
 
+    def resume(self, address: str) -> None:
+        """Another line for a call that has its place. Raises `ApiError` 429."""
+
     def over(self, call: str) -> None:
         """A call has ended, or did not come about. May be told again."""
 
@@ -38,6 +41,8 @@ class Anyone:
     """A host that minds nothing."""
 
     def begin(self, call: str, address: str, ticket: str = "") -> None: ...
+
+    def resume(self, address: str) -> None: ...
 
     def over(self, call: str) -> None: ...
 
@@ -78,6 +83,9 @@ class PublicHost:
             self._guests.leave(address)
             raise
         self._calls[call] = _Call(address, asyncio.create_task(self._time(call)))
+
+    def resume(self, address: str) -> None:
+        self._guests.resume(address)
 
     def over(self, call: str) -> None:
         if ended := self._calls.pop(call, None):

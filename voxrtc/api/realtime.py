@@ -56,7 +56,9 @@ def router(media: Switchboard, hosting: Hosting) -> APIRouter:
         session = {"model": model, **call.session} if model else call.session
         name, resumes = f"rtc_{uuid.uuid4().hex}", bool(call.resume and call.resume.token)
         logs.about(call=name)
-        if not resumes:  # it has its place
+        if resumes:
+            host.resume(address_of(request))
+        else:
             host.begin(name, address_of(request), ticket)
         try:
             relayed = await relays.servers()

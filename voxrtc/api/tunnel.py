@@ -57,7 +57,9 @@ def router(media: Switchboard, host: Host) -> APIRouter:
                 return await refuse(socket, BAD_REQUEST, "invalid_request", message)
             talk = _Talk(socket, media)
             try:
-                if not (hello.resume and hello.resume.token):  # else it has its place
+                if hello.resume and hello.resume.token:
+                    host.resume(address_of(socket))
+                else:
                     host.begin(talk.call, address_of(socket), hello.ticket)
             except ApiError as error:
                 return await refuse(socket, LATER, error.code, str(error.detail))

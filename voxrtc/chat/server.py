@@ -235,6 +235,7 @@ class MediaServer:
     async def _connect(self, request: Offer | Dig, talk: Talk, tell: Callable[[MediaReply], None]) -> Answer | Opened:
         """A line for a talk. Raises `BadOffer`."""
         call, seat = request.call, Seat(talk, request.call, request.resume or Resume())
+        self._forget_lines(talk)
         if isinstance(request, Dig):
             seat.carrier = tunnel = Tunnel(seat, partial(_told, call, tell))
             tunnel.on_close = partial(self._filled, call, tell)
@@ -244,14 +245,24 @@ class MediaServer:
             return Opened(call=call)
         seat.carrier = peer = Peer(ice.configuration(self._stun, request.relays), seat)
         self._note(call, talk, tell)
-        if talk.fresh:
-            talk.begin(seat)
+        talk.expect(seat)
         return Answer(call=call, sdp=await peer.answer(request.sdp), token=talk.token)
 
     def _note(self, call: str, talk: Talk | Socket, tell: Callable[[MediaReply], None]) -> None:
         """It has a line now, which will end; one that could not be made would take a place for ever."""
         self._talks[call], self._tell[call] = talk, tell
         self._calls += 1
+
+    def _forget_lines(self, talk: Talk) -> None:
+        """Those that are over and no longer matter; but the first, by which its place is known."""
+        for call in [call for call, each in self._talks.items() if each is talk][1:]:
+            if call not in talk.calls:
+                self._forget(call)
+
+    def _forget(self, call: str) -> None:
+        del self._talks[call]
+        if tell := self._tell.pop(call, None):
+            tell(Over(call=call))
 
     def _filled(self, call: str, tell: Callable[[MediaReply], None]) -> None:
         del self._tunnels[call]
@@ -275,9 +286,7 @@ class MediaServer:
     def _over(self, talk: Talk | Socket) -> None:
         self._underruns += talk.track.underruns
         for call in [call for call, each in self._talks.items() if each is talk]:
-            del self._talks[call]
-            if tell := self._tell.pop(call, None):
-                tell(Over(call=call))
+            self._forget(call)
         level = logging.DEBUG if talk.session.background else logging.INFO
         log.log(level, "a call is over", extra={"session": talk.session.id})
 

@@ -20,6 +20,7 @@ from voxrtc.rtc.track import PlayoutTrack
 
 KEPT = 30.0  # seconds for its client to come back
 REMEMBERED = 4  # lines; a client that missed the last ones may have heard an earlier one last
+COMING = 4  # lines that are on their way; who finds no way has one or two
 FASTEST, BURST = 200, 5.0  # events a second from its client, and seconds' worth of them at once: a page sends ten
 FAREWELL = 0.5  # seconds in which who sends more may read why the call is over
 TOLD = 512  # events that are remembered for a client that comes back, and may have missed them
@@ -77,6 +78,7 @@ class Talk:
         self.session, self.track, self.token = session, PlayoutTrack(session), token
         self.seat: Seat | None = None
         self._seats: deque[Seat] = deque(maxlen=REMEMBERED)
+        self._coming: list[Seat] = []
         self._over = over
         self._told: deque[str] = deque(maxlen=TOLD if token else 0)
         self._count = 0  # of events told so far
@@ -100,6 +102,11 @@ class Talk:
     def fresh(self) -> bool:
         """No line has ever opened, or is on its way."""
         return not self._begun and self.seat is None
+
+    @property
+    def calls(self) -> set[str]:
+        """Those of its lines that matter: on their way, or open, of late."""
+        return {seat.call for seat in (*self._coming, *self._seats)}
 
     @property
     def kept(self) -> bool:
@@ -131,8 +138,17 @@ class Talk:
         self.seat = seat
         seat.carrier.attach(self.track)
 
+    def expect(self, seat: Seat) -> None:
+        """A line is on its way. Of those after the first many may never open: then the oldest is given up."""
+        if self.fresh:
+            return self.begin(seat)
+        self._coming.append(seat)
+        if len(self._coming) > COMING:
+            self._close(self._coming.pop(0))
+
     def take(self, seat: Seat) -> None:
         """A line has opened: the talk is its."""
+        self._arrived(seat)
         if self._ended:
             return self._close(seat)
         if self._waiting:
@@ -152,6 +168,10 @@ class Talk:
         for text in missed:
             seat.carrier.send(text)
         self.track.go()
+
+    def _arrived(self, seat: Seat) -> None:
+        if seat in self._coming:
+            self._coming.remove(seat)
 
     def _greet(self, seat: Seat) -> None:
         """What its client needs to come back, and which of its events came last."""
@@ -177,6 +197,7 @@ class Talk:
 
     def leave(self, seat: Seat) -> None:
         """A line is gone."""
+        self._arrived(seat)
         if seat is not self.seat:
             return
         self.seat = None
@@ -198,8 +219,9 @@ class Talk:
             self._waiting = None
         self.track.stop()
         self.session.closed()
-        if self.seat:
-            self._close(self.seat)
+        for seat in [self.seat, *self._coming]:
+            if seat:
+                self._close(seat)
         if self._closing:
             self._finishing = asyncio.get_running_loop().create_task(self._finish())
         else:
