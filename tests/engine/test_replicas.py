@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +16,10 @@ import pytest
 from tests.fake_engine import TONE_MODEL, ToneTransport
 from tests.waiting import PATIENCE, until
 from voxrtc.engine import replicas as replicas_module
-from voxrtc.engine.client import Transport
+from voxrtc.engine.client import EngineClient, Transport
 from voxrtc.engine.replicas import Replicas
+from voxrtc.engine.server import EngineServer
+from voxrtc.engine.transport import ZmqTransport
 from voxrtc.messages.conversation import Forget, Hear, Heard
 from voxrtc.messages.engine import (
     Cancel,
@@ -39,15 +43,18 @@ numbers = itertools.count()
 
 
 class ToneHost:
-    """Runs tones; one whose name is `missing` finds no place."""
+    """Runs tones; one whose name is `missing` finds no place, and says so."""
 
     def __init__(self) -> None:
         self.found: dict[str, ToneTransport] = {}
         self.stopped: list[str] = []
         self.missing: set[str] = set()
+        self.waiting: list[str] = []
 
-    async def find(self, name: str) -> Transport:
+    async def find(self, name: str, tell: Callable[[str], None]) -> Transport:
         if name in self.missing:
+            self.waiting.append(name)
+            tell("waiting for a machine")
             await asyncio.Event().wait()
         self.found[name] = transport = ToneTransport(speed=200.0)
         return transport
@@ -227,6 +234,32 @@ async def test_one_that_no_place_was_found_for_can_be_given_up(house: House) -> 
     house.replicas.submit(SetReplicas(count=3), Listener(""))
     house.replicas.submit(SetReplicas(count=2), Listener(""))
     await until(lambda: house.host.stopped == ["replica-2"])
+
+
+async def test_one_without_a_place_takes_no_model_away_that_others_speak(tmp_path: Path) -> None:
+    host = ToneHost()
+    host.missing = {"replica-1"}
+    server = EngineServer("tone", f"ipc://{tmp_path}/engine")
+    threading.Thread(target=server.serve, daemon=True).start()
+    replicas = Replicas(host, 1, server.tell, server.open)
+    client = EngineClient(ZmqTransport(server.address))
+    await asyncio.wait_for(client.until(lambda: client.state == "ready"), PATIENCE)
+    replicas.submit(SetReplicas(count=2), Listener(""))
+    await until(lambda: host.waiting == ["replica-1"])
+    for name in "ab":
+        request = Generate(stream=name, text="one two", accepted=time.monotonic())
+        assert len([reply async for reply in client.generate(request)]) == 2
+    assert (await client.stats()).replicas and client.state == "ready"
+    await client.close()
+    await replicas.close()
+
+
+async def test_what_is_waited_for_is_told_until_the_first_is_ready() -> None:
+    host, told = ToneHost(), list[Progress]()
+    host.missing = {"replica-0"}
+    replicas = Replicas(host, 1, told.append, lambda _, info: None)
+    await until(lambda: [progress.stage for progress in told] == ["waiting for a machine"])
+    await replicas.close()
 
 
 async def test_they_answer_as_one(house: House) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,8 +17,11 @@ from voxrtc.messages.model import Progress
 class Host(Protocol):
     """Where replicas run: as processes here, or wherever Ray has a place for them."""
 
-    async def find(self, name: str) -> Transport:
-        """Start a replica unless it runs, wait until it does, and say how it is reached. Again after it was lost."""
+    async def find(self, name: str, tell: Callable[[str], None]) -> Transport:
+        """Start a replica unless it runs, wait until it does, and say how it is reached. Again after it was lost.
+
+        `tell` is told what is being waited for.
+        """
 
     async def stop(self, name: str) -> None:
         """End a replica, however it is. A later `find` starts it anew."""

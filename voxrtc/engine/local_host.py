@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from voxrtc.engine.client import Transport
@@ -18,7 +19,7 @@ class LocalHost:
         self._supervisor = Supervisor()
         self._begun = 0
 
-    async def find(self, name: str) -> Transport:
+    async def find(self, name: str, tell: Callable[[str], None]) -> Transport:
         address = f"ipc://{self._folder / name}"
         if not self._supervisor.runs(name):
             environment = self._settings.environment(*HUB_TOKENS)

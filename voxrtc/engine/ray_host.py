@@ -52,16 +52,15 @@ class Actor:
 class RayHost:
     """`replicas.Host` by Ray: the cluster that RAY_ADDRESS names, or one of this machine alone, which ends with us."""
 
-    def __init__(self, settings: Settings, needs: Needs, gpu: bool, tell: Callable[[str], None]) -> None:
-        """`tell` is told what is being waited for."""
-        self._settings, self._tell = settings, tell
+    def __init__(self, settings: Settings, needs: Needs, gpu: bool) -> None:
+        self._settings = settings
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no word to anybody
         ray.init(include_dashboard=False, logging_level=logging.WARNING, log_to_driver=True)
         memory = int(needs.memory * 1e9 * (0.5 if gpu else 1.0))
         self._resources = {"num_cpus": 1, "num_gpus": 1} if gpu else {"num_cpus": 1, "memory": memory}
         self._actors: dict[str, Any] = {}  # Ray's types know no handle of a class that is made remote here
 
-    async def find(self, name: str) -> Transport:
+    async def find(self, name: str, tell: Callable[[str], None]) -> Transport:
         if name not in self._actors:
             options = {**self._resources, "max_restarts": -1, "max_concurrency": 2}
             self._actors[name] = ray.remote(Actor).options(**options).remote(self._settings.environment(*HUB_TOKENS))
@@ -73,10 +72,10 @@ class RayHost:
                 return ZmqTransport(address, key)
             except TimeoutError:
                 wanted = " and ".join(f"{amount:.3g} {what}" for what, amount in self._wanted().items())
-                self._tell(f"waiting for a machine with {wanted}")
+                tell(f"waiting for a machine with {wanted}")
             except ray.exceptions.ActorDiedError:
                 del self._actors[name]
-                return await self.find(name)
+                return await self.find(name, tell)
             except ray.exceptions.RayError as gone:  # it is being restarted
                 log.info("%s: %s", name, str(gone).splitlines()[0])
             await asyncio.sleep(AGAIN)

@@ -11,6 +11,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 from voxrtc.engine.client import LOST, EngineLost, Transport
 from voxrtc.engine.clocks import Offset, from_replica, to_replica
@@ -166,7 +167,7 @@ class Replicas:
         """Have a replica, again and again, until it is drained."""
         try:
             while not link.draining:
-                await self._connected(link, await self._host.find(link.name))
+                await self._connected(link, await self._host.find(link.name, partial(self._waits, link)))
         finally:
             del self._links[link.name], self._keeping[link.name]
             await self._host.stop(link.name)
@@ -240,6 +241,13 @@ class Replicas:
                 self._opened(self, progress.info)
         elif self._info is None:
             self._tell(progress)
+
+    def _waits(self, link: Link, what: str) -> None:
+        """A replica has no place yet. The model itself is being loaded only until one of them is ready."""
+        if self._info is None:
+            self._tell(Progress(state="loading", stage=what))
+        else:
+            log.warning("%s is %s", link.name, what)
 
     # --- how they are ---
 
