@@ -90,11 +90,13 @@ class ToneTransport:
     """Speaks 0.1 s of 440 Hz a word in 0.1 s chunks, `speed` times faster than real time (0: as fast as it can).
 
     The text "fail" fails; `lose()` plays a dead engine. `requests` keeps what was asked. A stream first waits at each of
-    the `places` of a queue, 2 s a place by its own account. If it is `aligned`, it says when each word is spoken.
+    the `places` of a queue, 2 s a place by its own account. If it is `aligned`, it says when each word is spoken. One that
+    is `mute` answers nothing.
     """
 
     def __init__(self, speed: float = 0.0, info: ModelInfo = TONE_MODEL) -> None:
         self.speed, self.info, self.lost, self.places, self.aligned = speed, info, False, 0, False
+        self.mute = False
         self.used, self.memory = 0.0, 1.0  # when last, and GB
         self.policy: PolicyName = "playout"
         self.replicas: list[ReplicaStats] = []
@@ -122,6 +124,8 @@ class ToneTransport:
         if self.lost:
             raise EngineLost("the engine is gone")
         self.requests.append(request)
+        if self.mute:
+            return
         match request:
             case Generate():
                 self.used = time.monotonic()

@@ -17,7 +17,7 @@ from tests.fake_engine import TONE_MODEL, ToneTransport
 from tests.waiting import PATIENCE, until
 from voxrtc.engine import replicas as replicas_module
 from voxrtc.engine.client import EngineClient, Transport
-from voxrtc.engine.replicas import Replicas
+from voxrtc.engine.replicas import SILENT, Replicas
 from voxrtc.engine.server import EngineServer
 from voxrtc.engine.transport import ZmqTransport
 from voxrtc.messages.conversation import Forget, Hear, Heard
@@ -84,6 +84,16 @@ class Listener:
         return found[0]
 
 
+class Clock:
+    """The time, of which more passes at a word."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
 @dataclass
 class House:
     """Replicas over tones, as the server has them."""
@@ -92,6 +102,7 @@ class House:
     replicas: Replicas
     told: list[Progress]
     opened: list[str]
+    clock: Clock
 
     def say(self, text: str = "one two three", **more: Any) -> Listener:
         listener = Listener(f"stream-{next(numbers)}")
@@ -103,6 +114,21 @@ class House:
         listener = Listener("")
         self.replicas.submit(question, listener)
         return await listener.until(kind)
+
+    async def looks(self, times: int = 1) -> None:
+        """Until they have looked so often at each that is there."""
+        seen, each = [len(self.questions(name)) for name in self.host.found], list(self.host.found)
+        await until(lambda: any(len(self.questions(n)) >= k + times for n, k in zip(each, seen, strict=True)), every=0)
+
+    def questions(self, name: str) -> list[GetStats]:
+        """How it is, as a replica was asked."""
+        return [request for request in self.host.found[name].requests if isinstance(request, GetStats)]
+
+    async def passes(self, seconds: float) -> None:
+        """Time, with looks in between."""
+        for _ in range(round(2 * seconds)):
+            self.clock.ahead += 0.5
+            await self.looks()
 
     def speaker(self, listener: Listener) -> str:
         """Which replica was asked last for a stream."""
@@ -119,10 +145,11 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    host, told, opened = ToneHost(), [], []  # type: ignore[var-annotated]
-    replicas = Replicas(host, 2, told.append, lambda _, info: opened.append(info.name))
-    made = House(host, replicas, told, opened)
+async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+    monkeypatch.setattr(replicas_module, "LOOK_EVERY", 0.01)
+    host, told, opened, clock = ToneHost(), list[Progress](), list[str](), Clock()
+    replicas = Replicas(host, 2, told.append, lambda _, info: opened.append(info.name), clock)
+    made = House(host, replicas, told, opened, clock)
     await until(lambda: len(host.found) == 2)
     yield made
     await replicas.close()
@@ -273,8 +300,30 @@ async def test_they_answer_as_one(house: House) -> None:
     await until(lambda: house.host.found["replica-1"].policy == "fifo" and not house.host.found["replica-1"].lost)
 
 
-async def test_one_that_does_not_answer_is_ended(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replicas_module, "SILENT", 0.0)
-    await until(lambda: {"replica-0", "replica-1"} <= set(house.host.stopped))
-    monkeypatch.undo()
-    await house.say().until(Ended)
+async def test_one_that_does_not_answer_is_ended_and_started_anew(house: House) -> None:
+    mute = house.host.found["replica-1"]
+    mute.mute = True
+    await house.passes(SILENT - 1)
+    assert not house.host.stopped
+    await house.passes(2)
+    await until(lambda: house.host.found["replica-1"] is not mute)
+    await house.passes(SILENT + 2)
+    assert house.host.stopped == ["replica-1"]
+    listeners = [house.say() for _ in range(4)]
+    for listener in listeners:
+        await listener.until(Ended)
+    assert {house.speaker(listener) for listener in listeners} == {"replica-0", "replica-1"}
+
+
+async def test_a_router_that_stood_ends_none(house: House) -> None:
+    """What a replica has answered meanwhile is not read yet."""
+    waiting = house.host.found["replica-1"]
+    waiting.mute = True
+    await house.looks(2)
+    house.clock.ahead += 6 * SILENT
+    waiting.mute = False
+    await house.looks(1)
+    for question in house.questions("replica-1"):
+        waiting.send(question)
+    await house.passes(2)
+    assert not house.host.stopped

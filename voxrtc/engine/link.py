@@ -49,15 +49,19 @@ class Link:
     transport: Transport | None = None  # None while there is no way to it
     progress: Progress | None = None
     stats: Stats | None = None
-    answered: float = 0.0  # when it last said how it is
     memory: float = 0.0  # GB that it holds
     draining: bool = False
+    ill: bool = False  # it is to be ended, and started anew
     offset: Offset = field(default_factory=Offset)
     asked: dict[int, float] = field(default_factory=dict)  # how it is: when, by call
     streams: dict[str, Placed] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)  # streams that ended since it last said which it has
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     there: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def silent(self, now: float) -> float:
+        """For how many seconds it has left a question open."""
+        return now - min(self.asked.values(), default=now)
 
     @property
     def ready(self) -> bool:

@@ -42,6 +42,7 @@ from voxrtc.messages.model import GetModels, GetUse, ModelInfo, Models, Progress
 
 LOOK_EVERY = 0.25  # seconds between looks at a replica's load
 SILENT = 10.0  # seconds without an answer, after which a replica is taken to hang, and ended
+STOOD = 1.0  # seconds that a look may come late, after which it was we who did not answer
 FOUND_WITHIN = 10.0  # seconds that a connection may take before its address is asked for again
 
 log = logging.getLogger(__name__)
@@ -54,9 +55,14 @@ class Replicas:
     """
 
     def __init__(
-        self, host: Host, count: int, tell: Callable[[Progress], None], opened: Callable[[Replicas, ModelInfo], None]
+        self,
+        host: Host,
+        count: int,
+        tell: Callable[[Progress], None],
+        opened: Callable[[Replicas, ModelInfo], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._host, self._tell, self._opened = host, tell, opened
+        self._host, self._tell, self._opened, self._clock = host, tell, opened, clock
         self._loop = asyncio.get_running_loop()
         self._links: dict[str, Link] = {}
         self._placing = Placing(self._links)
@@ -168,6 +174,9 @@ class Replicas:
         try:
             while not link.draining:
                 await self._connected(link, await self._host.find(link.name, partial(self._waits, link)))
+                if link.ill:
+                    link.ill = False
+                    await self._host.stop(link.name)
         finally:
             del self._links[link.name], self._keeping[link.name]
             await self._host.stop(link.name)
@@ -176,7 +185,7 @@ class Replicas:
         """As long as there is a way to a replica."""
         link.lost.clear()
         link.there.clear()
-        link.transport, link.answered = transport, time.monotonic()
+        link.transport = transport
         transport.connect(lambda reply: self._on_reply(link, reply), lambda: self._lose(link))
         try:
             await asyncio.wait_for(link.there.wait(), FOUND_WITHIN)
@@ -211,10 +220,10 @@ class Replicas:
                 link.progress = reply
                 self._progressed(link, reply)
             case Stats(call=call):
-                now = time.monotonic()
-                link.stats, link.answered = reply, now
+                link.stats = reply
                 link.ended.clear()
-                link.offset.observe(link.asked.pop(call), reply.now, now)
+                if (asked := link.asked.pop(call, None)) is not None:
+                    link.offset.observe(asked, reply.now, self._clock())
                 self._answer()
             case Use(memory=memory):
                 link.memory = memory
@@ -253,18 +262,25 @@ class Replicas:
 
     async def _look(self) -> None:
         while True:
+            before = self._clock()
             await asyncio.sleep(LOOK_EVERY)
-            for link in list(self._links.values()):
-                if link.ready:
-                    if time.monotonic() - link.answered > SILENT:
-                        log.error("%s does not answer: it is ended", link.name)
-                        self._lose(link)
-                        await self._host.stop(link.name)
+            now = self._clock()
+            for link in [link for link in self._links.values() if link.ready]:
+                if now - before > LOOK_EVERY + STOOD:
+                    link.asked.clear()  # answers may have come meanwhile, and wait to be read
+                if link.silent(now) > SILENT:
+                    self._renew(link, "does not answer")
+                else:
                     self._ask(link)
 
+    def _renew(self, link: Link, why: str) -> None:
+        log.error("%s %s: it is ended, and started anew", link.name, why)
+        link.ill = True
+        self._lose(link)
+
     def _ask(self, link: Link) -> None:
-        call, now = next(self._calls), time.monotonic()
-        link.asked[call] = now
+        call = next(self._calls)
+        link.asked[call] = self._clock()
         self._send(link, GetStats(call=call))
         self._send(link, GetUse(call=call))
 
