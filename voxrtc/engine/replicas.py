@@ -15,6 +15,7 @@ from functools import partial
 
 from voxrtc.engine.client import LOST, EngineLost, Transport
 from voxrtc.engine.clocks import Offset, from_replica, to_replica
+from voxrtc.engine.keeping import keep
 from voxrtc.engine.link import Host, Link, Placed
 from voxrtc.engine.placing import Placing
 from voxrtc.engine.server import Reply
@@ -170,16 +171,10 @@ class Replicas:
     # --- a replica's life ---
 
     async def _keep(self, link: Link) -> None:
-        """Have a replica, again and again, until it is drained."""
         try:
-            while not link.draining:
-                await self._connected(link, await self._host.find(link.name, partial(self._waits, link)))
-                if link.ill:
-                    link.ill = False
-                    await self._host.stop(link.name)
+            await keep(self._host, link, self._connected, partial(self._waits, link))
         finally:
             del self._links[link.name], self._keeping[link.name]
-            await self._host.stop(link.name)
 
     async def _connected(self, link: Link, transport: Transport) -> None:
         """As long as there is a way to a replica."""
