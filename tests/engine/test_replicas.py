@@ -17,6 +17,7 @@ from tests.fake_engine import TONE_MODEL, ToneTransport
 from tests.waiting import PATIENCE, until
 from voxrtc.engine import replicas as replicas_module
 from voxrtc.engine.client import EngineClient, Transport
+from voxrtc.engine.link import AGAIN
 from voxrtc.engine.replicas import SILENT, Replicas
 from voxrtc.engine.server import EngineServer
 from voxrtc.engine.transport import ZmqTransport
@@ -42,21 +43,29 @@ pytestmark = pytest.mark.anyio
 numbers = itertools.count()
 
 
+class Unfit(ToneTransport):
+    """There is no room for it."""
+
+    def find(self) -> None:
+        self.on_reply(Progress(state="failed", message="CUDA out of memory"))
+
+
 class ToneHost:
-    """Runs tones; one whose name is `missing` finds no place, and says so."""
+    """Runs tones; one whose name is `missing` finds no place, and says so; one that is `unfit` cannot be loaded."""
 
     def __init__(self) -> None:
         self.found: dict[str, ToneTransport] = {}
         self.stopped: list[str] = []
         self.missing: set[str] = set()
         self.waiting: list[str] = []
+        self.unfit: set[str] = set()
 
     async def find(self, name: str, tell: Callable[[str], None]) -> Transport:
         if name in self.missing:
             self.waiting.append(name)
             tell("waiting for a machine")
             await asyncio.Event().wait()
-        self.found[name] = transport = ToneTransport(speed=200.0)
+        self.found[name] = transport = Unfit() if name in self.unfit else ToneTransport(speed=200.0)
         return transport
 
     async def stop(self, name: str) -> None:
@@ -313,6 +322,50 @@ async def test_one_that_does_not_answer_is_ended_and_started_anew(house: House) 
     for listener in listeners:
         await listener.until(Ended)
     assert {house.speaker(listener) for listener in listeners} == {"replica-0", "replica-1"}
+
+
+async def test_one_that_cannot_be_loaded_again_is_tried_anew_later_and_later(house: House) -> None:
+    house.host.unfit = {"replica-1"}
+    house.host.found["replica-1"].lose()
+    for time_, pause in enumerate((AGAIN, 2 * AGAIN), 1):
+        await until(lambda: isinstance(house.host.found["replica-1"], Unfit))
+        await house.passes(pause - 1)
+        assert len(house.host.stopped) == time_ - 1
+        del house.host.found["replica-1"]
+        await house.passes(2)
+        await until(lambda: "replica-1" in house.host.found)
+        assert house.host.stopped == ["replica-1"] * time_
+    house.host.unfit = set()
+    await house.passes(4 * AGAIN + 1)
+    await until(lambda: type(house.host.found["replica-1"]) is ToneTransport)
+    assert {progress.state for progress in house.told} <= {"loading"}, "the model is ready all the while"
+
+
+async def test_one_that_failed_before_the_first_was_ready_is_tried_anew_as_well() -> None:
+    host, told, opened, clock = ToneHost(), list[Progress](), list[str](), Clock()
+    host.unfit = {"replica-0"}
+    replicas = Replicas(host, 2, told.append, lambda _, info: opened.append(info.name), clock)
+    await until(lambda: opened == ["tone"])
+    assert [progress.state for progress in told] == ["failed"]
+    host.unfit, first = set(), host.found["replica-0"]
+    clock.ahead += AGAIN
+    await until(lambda: host.found["replica-0"] is not first)
+    await replicas.close()
+
+
+async def test_a_model_of_which_none_is_ready_does_not_answer(house: House) -> None:
+    house.host.unfit = {"replica-0", "replica-1"}
+    for transport in list(house.host.found.values()):
+        transport.lose()
+    await until(lambda: all(isinstance(transport, Unfit) for transport in house.host.found.values()))
+    unanswered = Listener("")
+    house.replicas.submit(GetModels(call=1), unanswered)
+    failed = await house.say().until(Failed)  # it comes after
+    assert isinstance(failed, Failed) and failed.code == "engine_lost" and not unanswered.replies
+    house.host.unfit = set()
+    house.clock.ahead += AGAIN
+    await until(lambda: house.replicas.refusal(Generate(stream="x", text="hello", accepted=0.0)) is None)
+    assert await house.asked(GetModels(call=2), Models)
 
 
 async def test_a_router_that_stood_ends_none(house: House) -> None:

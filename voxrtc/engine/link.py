@@ -13,6 +13,8 @@ from voxrtc.engine.server import Reply
 from voxrtc.messages.engine import Generate, Stats
 from voxrtc.messages.model import Progress
 
+AGAIN, AGAIN_AT_MOST = 10.0, 300.0  # seconds after which a replica that could not be loaded is started anew
+
 
 class Host(Protocol):
     """Where replicas run: as processes here, or wherever Ray has a place for them."""
@@ -53,11 +55,18 @@ class Link:
     draining: bool = False
     ill: bool = False  # it is to be ended, and started anew
     offset: Offset = field(default_factory=Offset)
+    failures: int = 0  # to load, one after another
+    again: float = 0.0  # when that is to be tried anew
     asked: dict[int, float] = field(default_factory=dict)  # how it is: when, by call
     streams: dict[str, Placed] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)  # streams that ended since it last said which it has
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     there: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def failed(self, now: float) -> None:
+        """It could not be loaded, and stays to tell why: for a while, twice as long each time."""
+        self.again = now + min(AGAIN * 2**self.failures, AGAIN_AT_MOST)
+        self.failures += 1
 
     def silent(self, now: float) -> float:
         """For how many seconds it has left a question open."""
@@ -67,3 +76,8 @@ class Link:
     def ready(self) -> bool:
         """It takes streams, unless it is `draining`."""
         return self.transport is not None and self.progress is not None and self.progress.state == "ready"
+
+    @property
+    def unfit(self) -> bool:
+        """It could not be loaded."""
+        return self.progress is not None and self.progress.state == "failed"

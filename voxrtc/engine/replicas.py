@@ -85,9 +85,13 @@ class Replicas:
 
     def refusal(self, request: Generate) -> Failed | None:
         """`Submits.refusal`: none may be left."""
-        if any(link.ready for link in list(self._links.values())):
+        if self._able:
             return None
         return Failed(stream=request.stream, code="engine_lost", message=LOST)
+
+    @property
+    def _able(self) -> bool:
+        return any(link.ready for link in list(self._links.values()))
 
     # --- on the loop ---
 
@@ -144,7 +148,7 @@ class Replicas:
                     self._send(link, request)
             case SetReplicas(count=count):
                 self.resize(count)
-            case GetModels(call=call):
+            case GetModels(call=call) if self._able:  # else nobody does answer
                 assert self._info
                 reply(Models(call=call, models=[self._info]))
             case GetStats(call=call):
@@ -237,13 +241,18 @@ class Replicas:
     def _progressed(self, link: Link, progress: Progress) -> None:
         if progress.state == "ready":
             assert progress.info
+            link.failures = 0
             if self._policy:
                 self._send(link, self._policy)
             self._ask(link)
             if self._info is None:
                 self._info = progress.info
                 self._opened(self, progress.info)
-        elif self._info is None:
+            return
+        if progress.state == "failed":
+            log.error("%s could not be loaded: %s", link.name, progress.message)
+            link.failed(self._clock())
+        if self._info is None:
             self._tell(progress)
 
     def _waits(self, link: Link, what: str) -> None:
@@ -260,13 +269,15 @@ class Replicas:
             before = self._clock()
             await asyncio.sleep(LOOK_EVERY)
             now = self._clock()
-            for link in [link for link in self._links.values() if link.ready]:
+            for link in [link for link in self._links.values() if link.progress]:
                 if now - before > LOOK_EVERY + STOOD:
                     link.asked.clear()  # answers may have come meanwhile, and wait to be read
                 if link.silent(now) > SILENT:
                     self._renew(link, "does not answer")
-                else:
+                elif link.ready:
                     self._ask(link)
+                elif link.unfit and self._info and now >= link.again:
+                    self._renew(link, "could not be loaded")
 
     def _renew(self, link: Link, why: str) -> None:
         log.error("%s %s: it is ended, and started anew", link.name, why)
