@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -263,6 +264,22 @@ async def test_a_drained_replica_ends_after_its_streams_and_takes_no_more(house:
     await until(lambda: house.host.stopped == ["replica-1"])
     house.replicas.submit(SetReplicas(count=3), Listener(""))
     await until(lambda: {"replica-0", "replica-1", "replica-2"} <= house.host.found.keys())
+
+
+async def test_of_too_many_those_go_that_do_not_work_and_then_those_that_have_least_to_do(house: House) -> None:
+    house.host.missing = {"replica-0"}
+    house.host.found["replica-0"].lose()
+    house.replicas.submit(SetReplicas(count=3), Listener(""))
+    await until(lambda: "replica-2" in house.host.found)  # they are three, of which two speak
+    listeners = [house.say("many " * 500) for _ in range(3)]
+    for listener in listeners:
+        await listener.until(Chunk)
+    (busiest, _), *_ = Counter(map(house.speaker, listeners)).most_common()
+    house.replicas.submit(SetReplicas(count=1), Listener(""))
+    listener = house.say()
+    await listener.until(Ended)
+    assert house.speaker(listener) == busiest != "replica-0"
+    await until(lambda: house.host.stopped == ["replica-0"])
 
 
 async def test_one_that_no_place_was_found_for_can_be_given_up(house: House) -> None:

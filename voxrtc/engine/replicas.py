@@ -101,11 +101,12 @@ class Replicas:
         return resident() + sum(link.memory for link in list(self._links.values()))
 
     def resize(self, count: int) -> None:
-        """Have so many. New ones are started; those that are too many take no more streams, and end when theirs have."""
+        """Have so many. New ones are started; those that are too many take no more streams, and end when theirs have: those
+        that have least to do, and first who is not ready."""
         assert count > 0
-        serving = [link.name for link in self._links.values() if not link.draining]
-        for name in serving[count:]:
-            self._drain(self._links[name])
+        serving = [link for link in self._links.values() if not link.draining]
+        for link in sorted(serving, key=lambda link: (link.ready, len(link.streams)), reverse=True)[count:]:
+            self._drain(link)
         free = (name for number in range(count + len(self._links)) if (name := f"replica-{number}") not in self._links)
         for name in (next(free) for _ in range(count - len(serving))):
             self._links[name] = link = Link(name)
