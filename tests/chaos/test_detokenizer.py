@@ -1,4 +1,4 @@
-"""kill -9 of a detokenizer that has a process of its own, amid streams; and of the engine that has it."""
+"""kill -9 of a detokenizer that has a process of its own, amid streams, or it hangs; and of the engine that has it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.waiting import eventually
 from voxrtc.engine.client import StreamFailed
 from voxrtc.settings import Settings
 
-KILLS = 3
+ENDS = (*[signal.SIGKILL] * 3, signal.SIGSTOP)
 
 
 def detokenizer(of: int) -> int:
@@ -27,11 +27,11 @@ async def test_it_takes_its_streams_along_and_no_others(tmp_path: Path) -> None:
     address, settings = f"ipc://{tmp_path}/engine", Settings(disaggregated=True).environment()
     with process_of("voxrtc.engine.process", "--listen", address, **settings) as engine:
         async with connected(address) as client:
-            for kill in range(1, KILLS + 1):
+            for kill, how in enumerate(ENDS, 1):
                 streams = [client.generate(request(TEXT * 20)) for _ in range(2)]
                 for stream in streams:
                     await anext(stream)
-                os.kill(detokenizer(engine.pid), signal.SIGKILL)
+                os.kill(detokenizer(engine.pid), how)
                 for stream in streams:
                     with pytest.raises(StreamFailed) as failure:
                         async for _ in stream:

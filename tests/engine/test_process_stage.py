@@ -10,7 +10,7 @@ import gc
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -187,6 +187,43 @@ def test_where_no_other_can_be_started_streams_fail_until_one_can(
         [made] = house.decode(house.stage.begin(None, 0))
         assert isinstance(made, StageLost)
     assert isinstance(house.decode(house.stage.begin(None, 0))[0], Tensor)
+
+
+def test_one_that_hangs_is_killed_and_those_who_asked_are_told(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    for name in ("HANGS", "A_STREAM", "A_FRAME"):
+        monkeypatch.setattr(process_stage, name, 0.02)
+    monkeypatch.setattr(Voiced, "decode", lambda self, frames, *rest: over.wait() and frames)
+    made = house.decode(house.stage.begin(None, 0), house.stage.begin(None, 1))
+    assert [str(each) for each in made] == ["The detokenizer's process does not answer."] * 2
+    monkeypatch.undo()
+    assert isinstance(house.decode(house.stage.begin(None, 0))[0], Tensor) and len(house.processes) == 2
+    over.set()
+
+
+def test_one_that_takes_no_word_is_killed_as_well(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    amid, over = house.stage.begin(None, 0), threading.Event()
+    house.decode(amid, final=False)
+    monkeypatch.setattr(process_stage, "HANGS", 0.02)
+    monkeypatch.setattr(Detokenizing, "end", lambda self, stream: over.wait())
+    while house.processes[0].poll() is None:
+        house.stage.end(amid)
+    monkeypatch.undo()
+    assert isinstance(house.decode(house.stage.begin(None, 0))[0], Tensor)
+    over.set()
+
+
+def test_how_long_is_waited_goes_by_how_much_is_asked(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    def within(self: Line, seconds: float) -> nullcontext[None]:
+        waited.append(seconds)
+        return nullcontext()
+
+    monkeypatch.setattr(Line, "within", within)
+    house.decode(house.stage.begin(None, 0), frames=25)
+    house.decode(*(house.stage.begin(None, 0) for _ in range(4)), frames=500)
+    assert 15 < waited[0] < 30 and waited[1] > 400, "a flow on one core takes 46 s for 500 frames of one stream"
 
 
 def test_one_that_cannot_be_loaded_says_why() -> None:

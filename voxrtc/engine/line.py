@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Line:
@@ -10,6 +12,15 @@ class Line:
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
+
+    @contextmanager
+    def within(self, seconds: float | None) -> Iterator[None]:
+        """What waits for so long in it raises `TimeoutError`. After that the line may be amid a message, and is of no use."""
+        self._end.settimeout(seconds)
+        try:
+            yield
+        finally:
+            self._end.settimeout(None)
 
     def send(self, data: bytes) -> None:
         """Waits until the system has taken all of it."""

@@ -1,8 +1,8 @@
 """The detokenizer in a process of its own, as the engine sees it: so the Python of the two stages shares no interpreter's lock.
 
 One thread asks, a question at a time, over a socket pair; samples of 64 streams are a megabyte, which takes a millisecond. The
-other side is `detokenizer_process`. When it dies, the streams whose states it had fail; those that begin later have the one
-that is started in its place.
+other side is `detokenizer_process`. When it dies, or hangs and is killed, the streams whose states it had fail; those that
+begin later have the one that is started in its place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,11 +30,14 @@ from voxrtc.messages import decode, encode
 from voxrtc.messages.detokenizer import Array, Decode, Decoded, DetokenizerReply, End, Fresh, Part, Ready, Sound, Unfit
 from voxrtc.speechlm.base import Voice
 
+# Seconds after which the process is taken to hang: a GPU's first call takes some, and a flow on one core takes 0.1 a frame
+HANGS, A_STREAM, A_FRAME = 15.0, 1.0, 0.2
+
 log = logging.getLogger(__name__)
 
 
 class StageLost(Exception):
-    """The detokenizer's process has ended, or could not begin. The message says which."""
+    """The detokenizer's process has ended, hangs, or could not begin. The message says which."""
 
 
 class Runs(Protocol):
@@ -63,8 +67,9 @@ class Peer:
     def ask(self, request: Decode) -> Decoded:
         """Raises `StageLost`."""
         self.wait()
-        self.send(request)
-        reply = self._hear()
+        with self._lost_after(_patience(request)):
+            self.line.send(encode(request))
+            reply = decode(self.line.receive(), DetokenizerReply)
         assert isinstance(reply, Decoded)
         self.memory = reply.memory
         return reply
@@ -73,24 +78,32 @@ class Peer:
         """Until it is ready. Raises `StageLost`."""
         if self.ready:
             return
-        match self._hear():
+        with self._lost_after(None):
+            reply: DetokenizerReply = decode(self.line.receive(), DetokenizerReply)
+        match reply:
             case Ready(memory=memory):
                 self.ready, self.memory = True, memory
             case Unfit(message=message):
                 raise StageLost(message)
 
-    def send(self, request: Decode | End) -> None:
-        """Raises `StageLost`."""
-        try:
-            self.line.send(encode(request))
-        except OSError as gone:
-            raise StageLost("The detokenizer's process has ended.") from gone
+    def end(self, stream: int) -> None:
+        """Nothing more is to come of it. Raises `StageLost`."""
+        with self._lost_after(HANGS):
+            self.line.send(encode(End(stream=stream)))
 
-    def _hear(self) -> DetokenizerReply:
+    @contextmanager
+    def _lost_after(self, seconds: float | None) -> Iterator[None]:
         try:
-            return decode(self.line.receive(), DetokenizerReply)
+            with self.line.within(seconds):
+                yield
+        except TimeoutError as hangs:
+            raise StageLost("The detokenizer's process does not answer.") from hangs
         except (EOFError, OSError) as gone:
             raise StageLost("The detokenizer's process has ended.") from gone
+
+
+def _patience(request: Decode) -> float:
+    return HANGS + sum(A_STREAM + A_FRAME * part.frames.shape[0] for part in request.parts)
 
 
 def start(environment: Mapping[str, str]) -> Peer:
@@ -146,9 +159,9 @@ class ProcessStage:
     def end(self, state: Remote) -> None:
         if (peer := self._peer) is state.at:
             try:
-                peer.send(End(stream=state.number))
+                peer.end(state.number)
             except StageLost:
-                pass  # and the state with it
+                peer.process.kill()  # and the state with it
 
     def stop(self) -> None:
         with self._lock:
