@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from typing import NoReturn
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.talker import Talker
-from tests.engine.toy import Bench, Toy
+from tests.engine.toy import Bench, Toy, ToyDetokenizer
 from voxrtc.engine.warming import warm_up
 from voxrtc.messages.engine import Cancel, Chunk, Ended, Failed, GetStats, Playout
 
@@ -109,6 +111,27 @@ def test_a_failing_stream_fails_alone(model: type[Toy], poison: str, code: str) 
     bench.speak("next", "a good stream")  # on the pages and in the slot that the broken stream left
     bench.run()
     assert bench.codes["next"] == expected and sound(bench, "next") == sound(bench, "good")
+
+
+@pytest.mark.parametrize("what", [(Toy, "voice_of"), (ToyDetokenizer, "new_state"), (ToyDetokenizer, "before")])
+def test_a_stream_whose_state_cannot_be_made_fails_alone(what: tuple[type, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(slots=2)
+    bench.speak("good", "hello")
+    bench.step()
+
+    def full(*_: object) -> NoReturn:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*what, full)
+        bench.speak("bad", "hello")
+        bench.run()
+    bench.speak("later", "hello")
+    bench.run()
+    failed = bench.replies["bad"][-1]
+    assert isinstance(failed, Failed) and failed.code == "engine_error"
+    assert bench.codes["good"] == bench.codes["later"] == alone("hello") and "bad" not in bench.codes
+    assert bench.worker.cache.used == 0 and sorted(bench.engine._slots) == [0, 1]
 
 
 @pytest.mark.parametrize("lag", [0, 1, 2])

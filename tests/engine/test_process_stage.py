@@ -44,9 +44,11 @@ class Somebody:
 
 
 class Voiced(ToyDetokenizer):
-    """A voice is a frame of its code that comes before all others. That of 7 cannot be made."""
+    """A voice is a frame of its code that comes before all others. That of 7 cannot be made, nor can a state for seed 13."""
 
     def new_state(self, seed: int, voice: Somebody | None = None) -> list[Tensor]:
+        if seed == 13:
+            raise torch.OutOfMemoryError("CUDA out of memory")
         return [] if voice is None else [voice.parts[0]]
 
     def voice_in(self, parts: list[Tensor]) -> Somebody:
@@ -134,6 +136,12 @@ def test_no_state_of_a_stream_that_is_over_stays(house: House) -> None:
     bench.send(Cancel(stream="cancelled"), "cancelled")
     bench.run()
     eventually(lambda: not states)
+
+
+def test_a_stream_whose_state_cannot_be_made_harms_no_other(house: House) -> None:
+    wrong, made = house.decode(house.stage.begin(None, 13), house.stage.begin(None, 0))
+    assert isinstance(wrong, BrokenStream) and "out of memory" in str(wrong)
+    assert isinstance(made, Tensor) and len(house.processes) == 1
 
 
 def test_numbers_that_are_none_fail_their_stream(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,10 @@ class Detokenizing:
             voice = None if fresh.voice is None else self.voices[fresh.voice]
             if isinstance(voice, Exception):
                 return voice
-            self.states[part.stream] = self._stage.begin(voice, int(fresh.seed))
+            try:
+                self.states[part.stream] = self._stage.begin(voice, int(fresh.seed))
+            except Exception as error:  # noqa: BLE001  there may be no memory for it
+                return error
         return Chunk(unpacked(part.frames), self.states[part.stream], part.final)
 
 

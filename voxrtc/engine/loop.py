@@ -314,21 +314,26 @@ class Engine:
         assert (prompt := stream.prepared) is not None
         try:
             self.worker.admit(self._slots[-1], prompt, stream.request.sampling, stream.seed, stream.frames)
-        except Exception as error:  # noqa: BLE001  a prompt that the model cannot take harms its own stream only
+            stream.piece = self._piece(stream, prompt)
+        except Exception as error:  # noqa: BLE001  a prompt or a voice that the model cannot take harms its own stream only
+            self.worker.release(self._slots[-1], failed=True)
             self.failed(stream, error)
             return
         stream.slot, stream.prepared = self._slots.pop(), None
+        if stream.entered is None:
+            stream.state, stream.entered = State.STARTING, self.clock()
+        if not self.worker.model.remembers:
+            self._prompts.next(stream)
+
+    def _piece(self, stream: Stream, prompt: Prompt) -> Piece:
+        """Raises whatever a model can, before anything is the stream's."""
         model, passage = self.worker.model, stream.passage
-        state = self.worker.sound.begin(voice := model.voice_of(prompt), stream.seed + stream.frames)
-        before = model.detokenizer.before(voice)
+        before = model.detokenizer.before(voice := model.voice_of(prompt))
+        state = self.worker.sound.begin(voice, stream.seed + stream.frames)
         kept: list[Tensor] | None = [] if model.remembers else None
         words = Words(prompt.words, prompt.characters, model.frame_rate, stream.delivered, passage.before)
         writing = Writing(model.written, model.frame_rate) if model.hears else None
-        stream.piece = Piece(passage.text, prompt, state, words, prompt.known, before, kept=kept, writing=writing)
-        if stream.entered is None:
-            stream.state, stream.entered = State.STARTING, self.clock()
-        if not model.remembers:
-            self._prompts.next(stream)
+        return Piece(passage.text, prompt, state, words, prompt.known, before, kept=kept, writing=writing)
 
     def _next_piece(self, stream: Stream) -> None:
         """The piece is spoken. What follows enters by the same door, ahead of all who came later."""
