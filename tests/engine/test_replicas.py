@@ -16,6 +16,7 @@ import pytest
 
 from tests.fake_engine import TONE_MODEL, ToneTransport
 from tests.waiting import PATIENCE, until
+from voxrtc.engine import keeping
 from voxrtc.engine import replicas as replicas_module
 from voxrtc.engine.client import EngineClient, Transport
 from voxrtc.engine.link import AGAIN
@@ -42,6 +43,7 @@ from voxrtc.messages.model import GetModels, Models, Progress
 
 pytestmark = pytest.mark.anyio
 numbers = itertools.count()
+WHY = ("nobody", "OSError", "ValueError: no such path")
 
 
 class Unfit(ToneTransport):
@@ -304,6 +306,30 @@ async def test_one_without_a_place_takes_no_model_away_that_others_speak(tmp_pat
         assert len([reply async for reply in client.generate(request)]) == 2
     assert (await client.stats()).replicas and client.state == "ready"
     await client.close()
+    await replicas.close()
+
+
+async def test_a_host_that_fails_is_asked_again_later_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, told, pauses = ToneHost(), list[Progress](), list[float]()
+    find, wrong = host.find, [ConnectionError("nobody"), OSError(), RuntimeError("Traceback:\n  x\nValueError: no such path")]
+
+    async def failing(name: str, tell: Callable[[str], None]) -> Transport:
+        if wrong:
+            raise wrong.pop(0)
+        return await find(name, tell)
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(host, "find", failing)
+    monkeypatch.setattr(keeping, "sleep", sleep)
+    replicas = Replicas(host, 1, told.append, lambda _, info: None)
+    await until(lambda: host.found)
+    host.found["replica-0"].lose()
+    wrong.append(OSError())
+    await until(lambda: len(pauses) == 4)
+    assert pauses == [0.5, 1, 2, 0.5]
+    assert [progress.stage for progress in told] == [f"trying again: {why}" for why in WHY]
     await replicas.close()
 
 

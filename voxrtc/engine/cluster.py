@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 from voxrtc import logs, machine
-from voxrtc.cards import CardError, read_card
+from voxrtc.cards import read_card
 from voxrtc.engine.link import Host
 from voxrtc.engine.local_host import LocalHost
 from voxrtc.engine.replicas import Replicas
@@ -34,8 +34,9 @@ async def run(settings: Settings, server: EngineServer) -> None:
     with tempfile.TemporaryDirectory(dir=Path(server.address.removeprefix("ipc://")).parent) as folder:
         try:
             host = _host(settings, Path(folder), server)
-        except (CardError, ImportError) as wrong:
-            server.tell(Progress(state="failed", message=str(wrong)))
+        except Exception as wrong:  # a cluster may fail in any way to be there; the process stays to tell it
+            log.exception("%s has no place to run", settings.model)
+            server.tell(Progress(state="failed", message=str(wrong) or type(wrong).__name__))
             await over.wait()
             return
         loop.add_signal_handler(signal.SIGTERM, over.set)  # only now, since Ray takes it for itself
@@ -46,7 +47,7 @@ async def run(settings: Settings, server: EngineServer) -> None:
 
 
 def _host(settings: Settings, folder: Path, server: EngineServer) -> Host:
-    """Raises `CardError`, and `ImportError` where Ray is not installed."""
+    """Raises `CardError`, `ImportError` where Ray is not installed, and what Ray does where its cluster cannot be reached."""
     if settings.workers == "local":
         return LocalHost(settings, folder, machine.gpus())
     try:

@@ -115,7 +115,7 @@ def main() -> None:
         line.send(encode(Unfit(message=str(wrong))))
     except Exception as wrong:  # a model may fail in any way; it is told where somebody reads it
         log.exception("the detokenizer of %s failed", settings.model)
-        line.send(encode(Unfit(message=f"{wrong or type(wrong).__name__}")))
+        line.send(encode(Unfit(message=str(wrong) or type(wrong).__name__)))
     else:
         serve(line, Detokenizing(detokenizer, settings.max_streams), partial(held, detokenizer.device))
 

@@ -22,7 +22,7 @@ class Host(Protocol):
     async def find(self, name: str, tell: Callable[[str], None]) -> Transport:
         """Start a replica unless it runs, wait until it does, and say how it is reached. Again after it was lost.
 
-        `tell` is told what is being waited for.
+        `tell` is told what is being waited for. What it raises is logged, and it is asked once more.
         """
 
     async def stop(self, name: str) -> None:

@@ -96,7 +96,7 @@ def load(settings: Settings, server: EngineServer, beside_others: bool, read: Re
         report.failed(str(wrong))
     except Exception as wrong:  # a model may fail in any way; the process stays to tell it
         log.exception("%s failed", settings.model)
-        report.failed(f"{wrong or type(wrong).__name__}")
+        report.failed(str(wrong) or type(wrong).__name__)
 
 
 def main() -> None:

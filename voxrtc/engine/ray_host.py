@@ -74,8 +74,8 @@ class RayHost:
                 wanted = " and ".join(f"{amount:.3g} {what}" for what, amount in self._wanted().items())
                 tell(f"waiting for a machine with {wanted}")
             except ray.exceptions.ActorDiedError:
-                del self._actors[name]
-                return await self.find(name, tell)
+                del self._actors[name]  # its constructor failed, or Ray has given it up
+                raise
             except ray.exceptions.RayError as gone:  # it is being restarted
                 log.info("%s: %s", name, str(gone).splitlines()[0])
             await asyncio.sleep(AGAIN)

@@ -69,7 +69,7 @@ def load(settings: Settings, server: CompletionServer, loop: asyncio.AbstractEve
         report.failed(str(wrong))
     except Exception as wrong:  # a model may fail in any way; the process stays to tell it
         log.exception("%s failed", settings.chat_local)
-        report.failed(f"{wrong or type(wrong).__name__}")
+        report.failed(str(wrong) or type(wrong).__name__)
 
 
 async def serve(settings: Settings, address: str) -> None:
