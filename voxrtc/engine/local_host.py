@@ -17,22 +17,28 @@ class LocalHost:
     def __init__(self, settings: Settings, folder: Path, gpus: int) -> None:
         self._settings, self._folder, self._gpus = settings, folder, gpus
         self._supervisor = Supervisor()
-        self._begun = 0
+        self._at: dict[str, int] = {}  # replicas' GPUs, where there is a choice
 
     async def find(self, name: str, tell: Callable[[str], None]) -> Transport:
         address = f"ipc://{self._folder / name}"
         if not self._supervisor.runs(name):
             environment = self._settings.environment(*HUB_TOKENS)
-            if self._gpus and self._settings.device in ("auto", "cuda"):
-                environment["VOXRTC_DEVICE"] = f"cuda:{self._begun % self._gpus}"
-            self._begun += 1
+            if self._gpus > 1 and self._settings.device in ("auto", "cuda"):
+                environment["VOXRTC_DEVICE"] = f"cuda:{self._place(name)}"
             # The others may be speaking, now or when it is started again
             arguments = ["-m", "voxrtc.engine.process", "--listen", address, "--beside-others"]
             self._supervisor.start(Child(name, arguments, environment))
         return ZmqTransport(address)
 
+    def _place(self, name: str) -> int:
+        """The GPU that fewest have."""
+        taken = list(self._at.values())
+        self._at[name] = min(range(self._gpus), key=taken.count)
+        return self._at[name]
+
     async def stop(self, name: str) -> None:
         await self._supervisor.stop(name)
+        self._at.pop(name, None)
 
     async def close(self) -> None:
         for name in list(self._supervisor.children):
