@@ -33,7 +33,8 @@ def test_a_device_that_is_not_there_is_refused(gpus: int, name: str, hint: str, 
 
 
 def test_the_detokenizer_s_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own; that of the language model where none is named; and none here where it has a process of its own."""
+    """Its own, and that of the language model where none is named; also where it has a process of its own, beside which the
+    engine makes voices with a copy."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     first, second = torch.device("cuda", 0), torch.device("cuda", 1)
@@ -41,7 +42,7 @@ def test_the_detokenizer_s_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert placed(apart) == Placement(first, torch.bfloat16, second)
     assert placed(Settings(device="cuda:0")).sound == first
     process = apart.model_copy(update={"disaggregated": True})
-    assert placed(process).sound is None and chosen_sound(process) == second
+    assert placed(process).sound == chosen_sound(process) == second
     with pytest.raises(DeviceError, match="VOXRTC_DETOKENIZER_DEVICE is cuda:2, but there are 2 GPUs"):
         chosen_sound(Settings(device="cpu", detokenizer_device="cuda:2"))
 

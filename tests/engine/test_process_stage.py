@@ -21,7 +21,7 @@ from torch import Tensor
 from tests.engine.test_engine import sound
 from tests.engine.toy import INFO, Bench, Toy, ToyDetokenizer
 from tests.waiting import eventually
-from voxrtc.engine import process_stage
+from voxrtc.engine import memory, process_stage
 from voxrtc.engine.detokenizer_process import Detokenizing, serve
 from voxrtc.engine.line import Line
 from voxrtc.engine.process import load
@@ -274,6 +274,26 @@ def test_it_ends_with_an_engine_that_cannot_serve(model: type[Toy], why: str, mo
     assert (told[-1].state, told[-1].message) == ("failed", why)
     [process] = processes
     assert process.poll() is not None
+
+
+def test_the_cache_gets_what_it_leaves_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both may be on the same GPU."""
+    peers, ready = list[Peer](), list[bool]()
+
+    def start(environment: Mapping[str, str]) -> Peer:
+        process = Process()
+        peers.append(peer := Peer(process.line, process))
+        return peer
+
+    def pages_for(*_: object) -> NoReturn:
+        ready.append(peers[0].ready)
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(process_stage, "start", start)
+    monkeypatch.setattr(memory, "pages_for", pages_for)
+    server: Any = SimpleNamespace(tell=lambda progress: None, memory=None)
+    load(Settings(disaggregated=True), server, False, lambda settings, at: (INFO, Toy()))
+    assert ready == [True]
 
 
 def test_a_voice_goes_over_once_and_stays_as_long_as_somebody_has_it(house: House) -> None:

@@ -21,8 +21,7 @@ class DeviceError(Exception):
 def placed(settings: Settings) -> Placement:
     """Where the settings want a model's stages. Raises `DeviceError`."""
     device = chosen_device(settings.device)
-    sound = None if settings.disaggregated else chosen_sound(settings)  # else it has a process of its own there
-    return Placement(device, chosen_dtype(settings.dtype, device), sound)
+    return Placement(device, chosen_dtype(settings.dtype, device), chosen_sound(settings))
 
 
 def chosen_sound(settings: Settings) -> torch.device:

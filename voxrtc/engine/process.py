@@ -60,9 +60,9 @@ def build(settings: Settings, read: Read = _files) -> Engine:
         if sound:
             undo.callback(sound.stop)
         info, model = read(settings, at)
-        pages = pages_for(model, settings.max_streams, PAGE_SIZE, settings.kv_memory)
         if sound:
-            sound.wait()  # it was loaded meanwhile
+            sound.wait()  # it was loaded meanwhile, and what it has taken the cache cannot have
+        pages = pages_for(model, settings.max_streams, PAGE_SIZE, settings.kv_memory)
         log.info("%s is read, for %s, with %d pages of cache", info.name, at.device, pages)
         engine = Engine(
             Worker(model, settings.max_streams, pages, sound=sound),
