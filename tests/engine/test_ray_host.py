@@ -55,10 +55,30 @@ class Ray:
         return future
 
 
+@pytest.mark.parametrize(
+    ("device", "gpus", "wanted"),
+    [
+        ("auto", 4.0, {"num_gpus": 1}),
+        ("cuda", 4.0, {"num_gpus": 1}),
+        ("auto", 0.0, {"memory": 990_000_000}),
+        ("cpu", 4.0, {"memory": 990_000_000}),
+    ],
+)
+async def test_a_place_is_what_the_cluster_has(
+    device: str, gpus: float, wanted: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not what this machine has. Without a GPU, memory for a process of its own, the weights and a listener."""
+    ray = Ray(("tcp://10.0.0.1:99", b"key"), GPU=gpus)
+    monkeypatch.setattr(ray_host, "ray", ray)
+    await RayHost(Settings(device=device), NEEDS).find("replica-0", lambda what: None)
+    [options] = ray.made
+    assert {kind: options[kind] for kind in ("num_gpus", "memory") if kind in options} == wanted and options["num_cpus"] == 1
+
+
 async def test_an_actor_that_died_is_made_once_more_when_it_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = Ray(exceptions.ActorDiedError(), ("tcp://10.0.0.1:99", b"key"))
     monkeypatch.setattr(ray_host, "ray", ray)
-    host = RayHost(Settings(), NEEDS, False)
+    host = RayHost(Settings(), NEEDS)
     with pytest.raises(exceptions.ActorDiedError):
         await host.find("replica-0", lambda what: None)
     assert len(ray.made) == 1

@@ -55,8 +55,7 @@ def _host(settings: Settings, folder: Path, server: EngineServer) -> Host:
     except ImportError:
         raise ImportError("Ray is not installed: pip install -r requirements-ray.txt, or `make run WORKERS=ray`.") from None
     server.tell(Progress(state="loading", stage="starting Ray"))
-    needs, here = read_card(settings.models, settings.model).needs, machine.look(settings.device, settings.dtype)
-    return RayHost(settings, needs, bool(here.gpu))
+    return RayHost(settings, read_card(settings.models, settings.model).needs)
 
 
 def main() -> None:

@@ -17,9 +17,11 @@ from typing import Any
 import ray
 import zmq
 
+from voxrtc import machine
 from voxrtc.cards import Needs
 from voxrtc.engine.client import Transport
 from voxrtc.engine.transport import ZmqTransport
+from voxrtc.fit import least_memory
 from voxrtc.settings import HUB_TOKENS, Settings
 
 AGAIN = 0.5  # seconds between questions to an actor that is being restarted
@@ -52,12 +54,16 @@ class Actor:
 class RayHost:
     """`replicas.Host` by Ray: the cluster that RAY_ADDRESS names, or one of this machine alone, which ends with us."""
 
-    def __init__(self, settings: Settings, needs: Needs, gpu: bool) -> None:
+    def __init__(self, settings: Settings, needs: Needs) -> None:
         self._settings = settings
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no word to anybody
         ray.init(include_dashboard=False, logging_level=logging.WARNING, log_to_driver=True)
-        memory = int(needs.memory * 1e9 * (0.5 if gpu else 1.0))
-        self._resources = {"num_cpus": 1, "num_gpus": 1} if gpu else {"num_cpus": 1, "memory": memory}
+        # What the cluster has counts, not this machine, which may have no GPU while all others do
+        if settings.device != "cpu" and ray.cluster_resources().get("GPU", 0):
+            self._resources = {"num_cpus": 1, "num_gpus": 1}
+        else:
+            memory = least_memory(needs, machine.look("cpu", settings.dtype))
+            self._resources = {"num_cpus": 1, "memory": round(memory * machine.GB)}
         self._actors: dict[str, Any] = {}  # Ray's types know no handle of a class that is made remote here
 
     async def find(self, name: str, tell: Callable[[str], None]) -> Transport:
