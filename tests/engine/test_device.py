@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 
 from tests.pretend import device, pretended
-from voxrtc.engine.device import DeviceError, chosen_device, chosen_dtype, chosen_sound, placed
+from voxrtc.engine.device import Device, DeviceError, chosen_device, chosen_dtype, chosen_sound, placed
 from voxrtc.engine.outcome import Here, Sent
 from voxrtc.engine.staging import Staging
 from voxrtc.settings import Settings
@@ -60,6 +60,16 @@ def test_the_numbers_that_are_meant() -> None:
 def test_settings_that_mean_nothing_are_refused(wrong: dict) -> None:
     with pytest.raises(ValidationError):
         Settings(**wrong)
+
+
+def test_whether_a_device_is_dead_is_asked_of_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", asked.append)
+    device = Device(HOST)
+    device.check()
+    device.device, device._cuda = torch.device("cuda", 1), True
+    device.check()
+    assert asked == [torch.device("cuda", 1)]
 
 
 def test_staged_numbers_arrive_and_lie_where_they_lay() -> None:

@@ -134,6 +134,22 @@ def test_a_stream_whose_state_cannot_be_made_fails_alone(what: tuple[type, str],
     assert bench.worker.cache.used == 0 and sorted(bench.engine._slots) == [0, 1]
 
 
+@pytest.mark.parametrize("text", ["a!b", "a?b", "#a"])
+def test_an_engine_whose_device_is_dead_ends(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is started again, and else would fail whoever comes."""
+    bench = Bench()
+
+    def dead() -> NoReturn:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(bench.worker.device, "check", dead)
+    bench.speak("refused", "")
+    bench.run()
+    bench.speak("bad", text)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        bench.run()
+
+
 @pytest.mark.parametrize("lag", [0, 1, 2])
 def test_no_step_begins_beyond_a_streams_limit(lag: int) -> None:
     """Though the frames that reach it are not read yet: there may be no room in the cache for what follows."""

@@ -23,6 +23,7 @@ from tests.engine.toy import INFO, Bench, Toy, ToyDetokenizer
 from tests.waiting import eventually
 from voxrtc.engine import memory, process_stage
 from voxrtc.engine.detokenizer_process import Detokenizing, serve
+from voxrtc.engine.device import Device
 from voxrtc.engine.line import Line
 from voxrtc.engine.process import load
 from voxrtc.engine.process_stage import Peer, ProcessStage, StageLost
@@ -34,6 +35,10 @@ from voxrtc.messages.model import Progress
 from voxrtc.settings import Settings
 
 TEXTS = ("hello", "a longer text|in two pieces", "bye")
+
+
+def dead(device: Device) -> NoReturn:
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
 
 class Somebody:
@@ -67,7 +72,7 @@ class Process:
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):
             serve(Line(self._socket), self.detokenizing, lambda: 0.5)
         self.kill()
 
@@ -195,6 +200,15 @@ def test_where_no_other_can_be_started_streams_fail_until_one_can(
         [made] = house.decode(house.stage.begin(None, 0))
         assert isinstance(made, StageLost)
     assert isinstance(house.decode(house.stage.begin(None, 0))[0], Tensor)
+
+
+def test_one_whose_device_is_dead_ends_and_one_that_only_failed_does_not(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(house.decode(house.stage.begin(None, 13))[0], BrokenStream) and len(house.processes) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(Device, "check", dead)
+        [made] = house.decode(house.stage.begin(None, 13))
+        assert isinstance(made, StageLost)
+    assert isinstance(house.decode(house.stage.begin(None, 0))[0], Tensor) and len(house.processes) == 2
 
 
 def test_one_that_hangs_is_killed_and_those_who_asked_are_told(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ class Detokenizing:
         self.voices: dict[int, Voice | Exception] = {}
 
     def decode(self, request: Decode) -> list[Sound]:
-        """Samples of each part. What is wrong with one, or with its voice, harms no other."""
+        """Samples of each part. What is wrong with one, or with its voice, harms no other. Raises if the device is dead."""
         for number in request.forget:
             self.voices.pop(number, None)
         for number, arrays in request.voices.items():
@@ -56,7 +56,10 @@ class Detokenizing:
         chunks = [self._chunk(part) for part in request.parts]
         whole = [chunk for chunk in chunks if isinstance(chunk, Chunk)]
         made = iter(self._stage.decode(whole) if whole else [])
-        return [_sound(next(made) if isinstance(chunk, Chunk) else chunk) for chunk in chunks]
+        results = [next(made) if isinstance(chunk, Chunk) else chunk for chunk in chunks]
+        if any(isinstance(result, Exception) for result in results):
+            self._stage.check()
+        return [_sound(result) for result in results]
 
     def end(self, stream: int) -> None:
         self.states.pop(stream, None)

@@ -94,6 +94,12 @@ class Device:
         """Within it, this thread's work goes into the detokenizer's stream."""
         return torch.cuda.stream(self._codec) if self._codec else nullcontext()
 
+    def check(self) -> None:
+        """After a failure: raises if nothing can be done on the device any more, as when a kernel has reached beyond its
+        memory. What CUDA says then it says to all that follows, until the process ends."""
+        if self._cuda:
+            torch.cuda.synchronize(self.device)
+
     def mark(self) -> Mark:
         """This moment, as the device comes to it."""
         return CudaMark() if self._cuda else self._clock()

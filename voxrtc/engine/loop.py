@@ -362,6 +362,8 @@ class Engine:
             str(error) if expected else "The model failed on this text. Other listeners are not affected; please try again."
         )
         stream.reply(Failed(stream=stream.id, code="invalid_request" if expected else "engine_error", message=message))
+        if not expected:
+            self.worker.check()  # what it raises ends the engine, which is started again
 
     def _dismiss(self, stream: Stream) -> None:
         self._end(stream, State.DISMISSED)

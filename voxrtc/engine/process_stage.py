@@ -163,6 +163,9 @@ class ProcessStage:
             except StageLost:
                 peer.process.kill()  # and the state with it
 
+    def check(self) -> None:
+        """That is done over there."""
+
     def stop(self) -> None:
         with self._lock:
             self._stopping = True

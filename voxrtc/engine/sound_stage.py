@@ -45,6 +45,10 @@ class SoundStage(Protocol):
         """Nothing more is to come of a stream, whether its sound is whole or not."""
         ...
 
+    def check(self) -> None:
+        """`Device.check`, of what it has in this process."""
+        ...
+
     def stop(self) -> None:
         """Let go of all that it holds."""
         ...
@@ -92,6 +96,9 @@ class LocalStage:
 
     def end(self, state: Any) -> None:
         """It goes with whoever held it."""
+
+    def check(self) -> None:
+        self._device.check()
 
     def stop(self) -> None:
         """It goes with the process."""

@@ -120,6 +120,11 @@ class Worker:
         """GB that model, cache and detokenizer hold."""
         return held(self.model.device) + self.sound.memory
 
+    def check(self) -> None:
+        """After a failure that the device may not have survived: raises if so."""
+        self.device.check()
+        self.sound.check()
+
     def most_pages(self, prompt: Prompt) -> int:
         """Cache pages that a prompt and all its frames may take."""
         return self.cache.pages_for(prompt.length + prompt.max_frames)
