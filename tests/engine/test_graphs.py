@@ -102,7 +102,7 @@ def test_only_decode_steps_at_fixed_addresses_are_recorded(monkeypatch: pytest.M
 
 
 def test_warming_up_goes_through_all_widths(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that recordings are there before anybody listens."""
+    """So that recordings are there before anybody listens, in the model's own manner."""
     monkeypatch.setattr(CpuAttention, "fixed", True)
     bench, seen = Bench(slots=17, recorder=Noting()), []
     worker = bench.worker

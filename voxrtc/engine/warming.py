@@ -23,7 +23,8 @@ EAR = "warm-up"
 def warm_up(engine: Engine) -> None:
     """The first sentence is slow, and the policy needs an idea of what steps of different sizes cost."""
     heard = _hear_silence(engine) if engine.worker.model.hears else ()
-    # where steps are recorded, all that there are: an engine is not held up by that once somebody listens
+    # Where steps are recorded, all widths are, for short texts in the model's own manner. Longer ones, where pages are filled
+    # up, and other manners are recorded when they come, once each: all of those would take loading many times as long.
     for streams in (1, *(sizes(engine.worker.slots) if engine.worker.graphs else WARM_UP)):
         names, began = [f"warm-up {i}" for i in range(min(streams, engine.worker.slots))], engine.clock()
         for name in names:
