@@ -18,7 +18,8 @@ from voxrtc.chat.media_client import CallRefused, MediaClient
 from voxrtc.chat.switchboard import Switchboard
 from voxrtc.messages import decode, encode
 from voxrtc.messages.media import IceServer, MediaRequest
-from voxrtc.rtc.turn import FRESH, Relays
+from voxrtc.rtc import turn
+from voxrtc.rtc.turn import AGAIN, FRESH, Relays, TurnError
 
 pytestmark = pytest.mark.anyio
 PATH = "/v1/realtime/calls"
@@ -171,9 +172,44 @@ async def test_pages_get_relays_and_so_does_our_side_where_it_needs_them(relayed
     assert answer.headers["cache-control"] == "no-store"
     (server,) = answer.json()["iceServers"]
     assert server == {"urls": ["turns:turn.example.org:443"], "username": "u", "credential": "c"}
-    assert answer.json()["gather"] is relayed
+    assert (answer.json()["gather"], answer.json()["keep"]) == (relayed, FRESH)
     (offer,) = media.calls.values()
     assert offer.relays == ([Relay.server] if relayed else [])
+
+
+class Late(Relay):
+    """One whose answer takes longer than a call waits, or fails."""
+
+    def __init__(self, failure: Exception | None) -> None:
+        self.failure, self.let = failure, asyncio.Event()
+
+    async def servers(self, http: httpx.AsyncClient) -> list[IceServer]:
+        if self.failure:
+            raise self.failure
+        await self.let.wait()
+        return await super().servers(http)
+
+
+@pytest.mark.parametrize("failure", [None, TurnError("No.")])
+async def test_that_there_are_no_relays_yet_is_soon_asked_again(
+    failure: TurnError | None, media: EchoMedia, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "WITHIN", 0.0)
+    provider, clock = Late(failure), [0.0]
+    relays = Relays(provider, lambda: clock[0])
+    transport = httpx.ASGITransport(build_app(tones(), media, hosting=Hosting(relays, relayed=True)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://voxrtc") as client:
+        first = (await client.get("/v1/voxrtc/ice")).json()
+        assert (first["iceServers"], first["gather"], first["keep"]) == ([], False, AGAIN)
+        provider.failure = None
+        provider.let.set()
+        clock[0] += AGAIN
+        monkeypatch.setattr(turn, "WITHIN", 1.0)
+        then = (await client.get("/v1/voxrtc/ice")).json()
+    assert (len(then["iceServers"]), then["gather"], then["keep"]) == (1, True, FRESH)
+    clock[0] += FRESH
+    assert relays.keep == AGAIN, "what is old is not kept for another quarter of an hour"
+    await relays.close()
 
 
 async def test_without_a_relay_there_is_nothing_to_wait_for(http: httpx.AsyncClient) -> None:

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Response
 
 from voxrtc.api import contract
 from voxrtc.messages.media import IceServer
-from voxrtc.rtc import turn
 from voxrtc.rtc.turn import Relays
 
 
@@ -31,6 +30,6 @@ def router(relays: Relays, gather: bool) -> APIRouter:
     async def ice(response: Response) -> dict[str, Any]:
         response.headers["Cache-Control"] = "no-store"
         servers = msgspec.to_builtins(await relays.servers())
-        return {"iceServers": servers, "keep": turn.FRESH, "gather": gather and bool(servers), "message": relays.trouble}
+        return {"iceServers": servers, "keep": relays.keep, "gather": gather and bool(servers), "message": relays.trouble}
 
     return routes

@@ -181,6 +181,11 @@ class Relays:
             await asyncio.wait([self._asking], timeout=max(0.0, self._asked + WITHIN - now))
         return self._servers if self._clock() - self._got < USABLE else []
 
+    @property
+    def keep(self) -> float:
+        """Seconds until it is worth asking anew."""
+        return FRESH if self._provider is None or self._clock() - self._got < FRESH else AGAIN
+
     async def close(self) -> None:
         if self._asking:
             self._asking.cancel()
