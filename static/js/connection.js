@@ -145,11 +145,11 @@ export class Connection extends EventTarget {
     const call = window.RTCPeerConnection ? this.#call() : null;
     const called = call ? this.#try(call, session, within, ticket) : Promise.reject(new Trouble("udp_blocked"));
     const failed = called.catch((trouble) => {
-      if (!NO_PATH.has(trouble.code)) throw trouble; // another way would change nothing
+      if (trouble instanceof Trouble && !NO_PATH.has(trouble.code)) throw trouble; // another way would change nothing
     });
     await Promise.race([failed, sleep(alone)]);
     if (this.call?.open) return;
-    if (call && !this.#resume.token) this.#resume.token = await Promise.race([call.answered, called]);
+    if (call && !this.#resume.token) this.#resume.token = await Promise.race([call.answered, failed]);
     if (this.call?.open) return;
     await Promise.any([called, this.#dig(session, within, ticket)]).catch(({ errors }) => {
       throw errors.at(-1);

@@ -29,7 +29,7 @@ export class Ice {
    */
   async settle(pc) {
     const { iceServers, gather } = await this.look();
-    if (iceServers.length && pc.signalingState !== "closed") pc.setConfiguration({ iceServers });
+    if (iceServers.length && pc.signalingState !== "closed") use(pc, iceServers);
     return gather;
   }
 
@@ -37,9 +37,17 @@ export class Ice {
     this.#until = Infinity;
     const url = new URL("v1/voxrtc/ice", this.base);
     const answer = await fetch(url, { signal: AbortSignal.timeout(WITHIN) }).catch(() => null);
-    const relays = answer?.ok ? await answer.json() : null;
+    const relays = answer?.ok ? await answer.json().catch(() => null) : null;
     this.#until = relays ? performance.now() + relays.keep * 1_000 : 0;
     return relays ?? NONE;
+  }
+}
+
+function use(pc, iceServers) {
+  try {
+    pc.setConfiguration({ iceServers });
+  } catch (error) {
+    console.warn("This browser does not take the server's relays.", error);
   }
 }
 
