@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from aiortc.rtcicetransport import connection_kwargs
+from pydantic import ValidationError
 
+from voxrtc.rtc import ice
 from voxrtc.settings import SECRETS, Settings
 
 TURN, CHAT, HUB = "turn-secret", "chat-secret", "hub-secret"
@@ -52,6 +55,37 @@ def test_a_space_is_behind_a_relay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Settings().relay
     monkeypatch.setenv("SPACE_ID", "me/voxrtc")
     assert Settings().relay
+
+
+@pytest.mark.parametrize(
+    "stun",
+    [
+        "stun.example.org",
+        "stun:",
+        "stun:stun.example.org:port",
+        "stun:stun.example.org:70000",
+        "stun:stun.example.org:0",
+        "stun:stun.example.org?transport=udp",
+        "stun:[2001:db8::1]:3478",
+        "stuns:stun.example.org:5349",
+        "stun://stun.example.org",
+        "turn:stun.example.org",
+    ],
+)
+def test_a_mistyped_stun_server_is_told_at_the_start_and_not_to_each_caller(stun: str) -> None:
+    with pytest.raises(ValidationError, match=r"stun:stun\.example\.org:3478"):
+        Settings(stun=stun)
+
+
+@pytest.mark.parametrize("stun", ["stun:stun.example.org:3478", "stun:stun.example.org", " stun:192.0.2.1:3478\n"])
+def test_what_is_taken_for_a_stun_server_aiortc_takes_too(stun: str) -> None:
+    servers = ice.configuration(Settings(stun=stun).stun).iceServers
+    assert servers
+    assert "stun_server" in connection_kwargs(servers)
+
+
+def test_no_stun_server_is_none() -> None:
+    assert Settings(stun="").stun == ""
 
 
 def test_a_public_host_has_no_crowd_unless_told_so() -> None:

@@ -1,14 +1,20 @@
-"""Addresses that an operator names and this program then sends a key to: what they may be. Pure."""
+"""Addresses that an operator names, and this program then sends a key to, or sound: what they may be. Pure."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from urllib.parse import urlsplit
 
 # Where clouds tell their machines' secrets, besides the link-local addresses (RFC 3927, RFC 4291)
 METADATA_NAMES = ("metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal")
 METADATA = [ipaddress.ip_network(each) for each in ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254")]
+
+# As RFC 7064 and 7065 spell them, as far as aiortc and browsers read it: TLS is over TCP. IPv6 by number is for browsers alone
+_NAME, _PORT = r"[^?:/@\s\[\]]+", r"(:(?P<port>[0-9]{1,5}))?"
+STUN = re.compile(rf"stun:{_NAME}{_PORT}")
+TURN = re.compile(rf"(?!turns:.*=udp$)turns?:({_NAME}|\[[0-9a-fA-F:.]+\]){_PORT}(\?transport=(udp|tcp))?")
 
 
 def checked(url: str) -> str:
@@ -25,6 +31,12 @@ def checked(url: str) -> str:
     if host in METADATA_NAMES or (address and _is_local_to_a_link(address)):
         raise ValueError(f"{host} is where a cloud tells its machines' secrets, and no endpoint")
     return url
+
+
+def names(kind: re.Pattern[str], url: str) -> bool:
+    """Whether that is the address of such a server: `STUN` or `TURN`."""
+    match = kind.fullmatch(url)
+    return bool(match and 0 < int(match["port"] or 3478) < 1 << 16)
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from voxrtc.endpoints import checked
+from voxrtc.endpoints import STUN, checked, names
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -156,6 +156,14 @@ class Settings(BaseSettings):
     @classmethod
     def _an_endpoint(cls, url: str) -> str:
         return checked(url) if url else url
+
+    @field_validator("stun")
+    @classmethod
+    def _a_stun_server(cls, url: str) -> str:
+        url = url.strip()
+        if url and not names(STUN, url):
+            raise ValueError(f"it is an address like stun:stun.example.org:3478; not “{url}”")
+        return url
 
     @field_validator("api_keys")
     @classmethod

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import httpx
 import pytest
+from aiortc.rtcicetransport import connection_kwargs
 from fastapi import FastAPI, Header
 
 from tests.serving import serving
@@ -101,6 +102,24 @@ async def test_a_user_with_a_password_is_passed_on() -> None:
     assert server == IceServer(urls=["turn:turn.example.org:3478", TURNS], username="me", credential=KEY)
 
 
+@pytest.mark.parametrize(
+    ("url", "for_us"),
+    [
+        ("turn:turn.example.org", True),
+        ("turn:192.0.2.1:3478?transport=udp", True),
+        ("turn:turn.example.org:80?transport=tcp", True),
+        ("turns:turn.example.org", True),
+        (TURNS, True),
+        ("turn:[2001:db8::1]:3478", False),
+    ],
+)
+async def test_what_is_taken_for_a_relay_aiortc_takes_too(url: str, for_us: bool) -> None:
+    """Browsers know addresses that aiortc does not: they are theirs alone."""
+    servers = ice.configuration("", await Relays(provider(url, "me", KEY)).servers()).iceServers
+    assert servers is not None
+    assert ("turn_server" in connection_kwargs(servers)) is for_us
+
+
 async def test_nobody_is_asked_where_nobody_is_set() -> None:
     assert provider("", "", "") is None
     assert await Relays(None).servers() == []
@@ -114,6 +133,14 @@ async def test_nobody_is_asked_where_nobody_is_set() -> None:
         (("cloudflare", "", KEY), "the id of the TURN key"),
         (("twilio", "", KEY), "SID"),
         (("turn.example.org", "", KEY), "turns:example.org:443"),
+        (("turn:turn.example.org:port", "", KEY), "turns:example.org:443"),
+        (("turn:turn.example.org:70000", "", KEY), "turns:example.org:443"),
+        (("turn://turn.example.org", "", KEY), "turns:example.org:443"),
+        (("turn:me@turn.example.org", "", KEY), "turns:example.org:443"),
+        (("turn:turn.example.org?transport=sctp", "", KEY), "turns:example.org:443"),
+        (("turns:turn.example.org?transport=udp", "", KEY), "turns:example.org:443"),
+        ((f"{TURNS} {TURNS}", "", KEY), "turns:example.org:443"),
+        ((f"{TURNS},", "", KEY), "turns:example.org:443"),
         ((TURNS, "", ""), "shared secret"),
     ],
 )
@@ -257,6 +284,8 @@ def test_an_answer_of_another_kind_is_an_error() -> None:
         (["turn:a:3478", "turn:a:80?transport=tcp"], "turn:a:80?transport=tcp"),
         (["turn:a:3478"], "turn:a:3478"),
         (["stun:a:3478"], None),
+        (["turns:[2001:db8::1]:443", "turn:a:port", "turn:a:3478"], "turn:a:3478"),
+        (["turns:a:443?transport=udp", "turn:a:3478?transport=sctp"], None),
     ],
 )
 def test_our_side_takes_the_one_relay_that_gets_through_most(urls: list[str], chosen: str | None) -> None:

@@ -13,6 +13,7 @@ import aiortc.rtcrtpreceiver
 import aiortc.rtcrtpsender
 import aiortc.rtcsctptransport
 from aiortc import RTCConfiguration, RTCIceServer
+from aiortc.rtcicetransport import connection_kwargs
 
 from voxrtc.messages.media import IceServer
 
@@ -34,10 +35,18 @@ def configuration(stun: str, relays: Sequence[IceServer] = ()) -> RTCConfigurati
     Of all `relays` aiortc uses one address, so it gets the one that is likeliest to be reached.
     """
     servers = [RTCIceServer(stun)] if stun else []
-    if turn := [(url, server) for server in relays for url in server.urls if url.startswith("turn")]:
+    if turn := [(url, server) for server in relays for url in server.urls if _is_for_us(url)]:
         url, server = min(turn, key=lambda one: _rank(one[0]))
         servers.append(RTCIceServer(url, server.username, server.credential))
     return RTCConfiguration(iceServers=servers)
+
+
+def _is_for_us(url: str) -> bool:
+    """A relay that aiortc can use. It fails upon addresses that it cannot read, such as IPv6 by number, which browsers can."""
+    try:
+        return "turn_server" in connection_kwargs([RTCIceServer(url)])
+    except ValueError:
+        return False
 
 
 def _rank(url: str) -> tuple[bool, bool]:

@@ -18,6 +18,7 @@ from typing import Protocol
 import httpx
 import msgspec
 
+from voxrtc.endpoints import TURN, names
 from voxrtc.messages.media import IceServer
 
 LIFE = 3600  # seconds that credentials work; a call that is relayed should not be longer
@@ -110,7 +111,7 @@ _USERS = {"cloudflare": "the id of the TURN key", "twilio": "the account's SID"}
 
 def _own(turn: str, user: str, key: str) -> Own:
     urls = [url.strip() for url in turn.split(",")]
-    if wrong := [url for url in urls if not url.startswith(("turn:", "turns:"))]:
+    if wrong := [url for url in urls if not names(TURN, url)]:
         services = "huggingface, cloudflare, twilio"
         raise ValueError(f"--turn names a service ({services}) or addresses like turns:example.org:443; not “{wrong[0]}”.")
     if not key:
