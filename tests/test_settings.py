@@ -43,6 +43,17 @@ def test_secrets_are_not_shown(secretive: Settings) -> None:
         assert CHAT not in shown
 
 
+def test_what_stands_around_a_key_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line's end comes along with what is read from a file, and no request's header may have it."""
+    for name in ("VOXRTC_TURN_KEY", "VOXRTC_TURN_USER", "VOXRTC_CHAT_KEY"):
+        monkeypatch.setenv(name, " value\n")
+    settings = Settings()
+    assert settings.turn_user == settings.turn_secret == settings.chat_key.get_secret_value() == "value"
+    monkeypatch.setenv("VOXRTC_TURN_KEY", "\n")
+    monkeypatch.setenv("HF_TOKEN", "token\n")
+    assert Settings(turn="huggingface").turn_secret == "token"
+
+
 def test_the_hub_s_token_is_sent_to_a_relay_service_only_if_that_is_chosen(secretive: Settings) -> None:
     hub = secretive.model_copy(update={"turn": "huggingface"})
     assert hub.turn_secret == TURN, "one that is given goes first"

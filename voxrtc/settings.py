@@ -157,10 +157,19 @@ class Settings(BaseSettings):
     def _an_endpoint(cls, url: str) -> str:
         return checked(url) if url else url
 
+    @field_validator("stun", "turn", "turn_user")
+    @classmethod
+    def _stripped(cls, text: str) -> str:
+        return text.strip()
+
+    @field_validator("chat_key", "turn_key")
+    @classmethod
+    def _stripped_key(cls, key: SecretStr) -> SecretStr:
+        return SecretStr(key.get_secret_value().strip())  # a line's end comes along with what is read from a file
+
     @field_validator("stun")
     @classmethod
     def _a_stun_server(cls, url: str) -> str:
-        url = url.strip()
         if url and not names(STUN, url):
             raise ValueError(f"it is an address like stun:stun.example.org:3478; not “{url}”")
         return url
@@ -228,7 +237,7 @@ class Settings(BaseSettings):
     def turn_secret(self) -> str:
         """`turn_key`, in clear; Hugging Face knows us by the hub's token, which many have set."""
         key = self.turn_key.get_secret_value()
-        return os.environ.get("HF_TOKEN", "") if self.turn == "huggingface" and not key else key
+        return os.environ.get("HF_TOKEN", "").strip() if self.turn == "huggingface" and not key else key
 
     def environment(self, *secrets: str) -> dict[str, str]:
         """The settings as the environment of a child process, with these of `SECRETS` and without the others."""

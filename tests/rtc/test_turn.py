@@ -234,6 +234,23 @@ async def test_what_fails_is_told_with_what_to_do_and_no_secret(
     assert KEY not in caplog.text
 
 
+@pytest.mark.parametrize(("user", "key"), [("our-id", "k3y-0f-0urs-ü"), ("our\nid", KEY), ("our\x00id", KEY)])
+async def test_what_nobody_foresaw_of_a_request_is_a_failure_like_any_other(
+    user: str, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cloud = Cloud(httpx.Response(200, json=CLOUDFLARES))
+    ours = Relays(provider("cloudflare", user, key), Time(), http(cloud))
+    asked = []
+    ask = ours._ask
+    ours._ask = lambda provider: asked.append(provider) or ask(provider)  # type: ignore[method-assign]
+    assert [await ours.servers() for _ in range(3)] == [[], [], []]
+    assert len(asked) == 1
+    assert "VOXRTC_TURN_KEY" in ours.trouble
+    assert ours.trouble in caplog.text
+    assert key not in caplog.text
+    assert cloud.asked == []
+
+
 async def test_nothing_secret_is_in_any_log_or_repr(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for name in ("huggingface", "cloudflare", "twilio"):

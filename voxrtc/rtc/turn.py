@@ -31,6 +31,8 @@ HUGGING_FACE = "https://turn.fastrtc.org/credentials"  # as fastrtc's `credentia
 CLOUDFLARE = "https://rtc.live.cloudflare.com/v1/turn/keys/{key}/credentials/generate-ice-servers"
 TWILIO = "https://api.twilio.com/2010-04-01/Accounts/{account}/Tokens.json"
 
+ADVICE = "Check VOXRTC_TURN_USER and VOXRTC_TURN_KEY."
+
 log = logging.getLogger(__name__)
 
 
@@ -56,8 +58,7 @@ class Service:
     async def servers(self, http: httpx.AsyncClient) -> list[IceServer]:
         response = await self._ask(http)
         if response.status_code in (401, 403, 404):
-            advice = "Check VOXRTC_TURN_USER and VOXRTC_TURN_KEY."
-            raise TurnError(f"{self.name} does not accept them ({response.status_code}). {advice}")
+            raise TurnError(f"{self.name} does not accept them ({response.status_code}). {ADVICE}")
         if not response.is_success:
             raise TurnError(f"{self.name} answers with status {response.status_code}. Its status page may say more.")
         servers = read_servers(response.content)
@@ -203,6 +204,8 @@ class Relays:
             self._fail(f"{provider.name} does not answer. Can this server reach it?")
         except httpx.HTTPError as error:
             self._fail(f"{provider.name} cannot be reached ({type(error).__name__}). Can this server reach it?")
+        except Exception as error:  # noqa: BLE001  of a key that fits no header, an id that fits no address; its text may hold them
+            self._fail(f"{provider.name} cannot be asked ({type(error).__name__}). {ADVICE}")
         finally:
             self._asking = None
 
