@@ -22,6 +22,7 @@ class EchoMedia:
         self.ends: list[str] = []  # of tunnels: how each ended
         self.said: list[str] = []
         self.refusal: CallRefused | None = None
+        self.deaf: CallRefused | None = None  # raised when a client is to be told something
         self.told: list[tuple[str, str]] = []  # calls, and events for their clients
         self.voices: dict[str, Reference] = {}
         self.used: list[str] = []  # of these, by sessions
@@ -46,6 +47,8 @@ class EchoMedia:
         return known
 
     async def tell(self, call: str, text: str) -> None:
+        if self.deaf:
+            raise self.deaf
         self.told.append((call, text))
 
     async def open(self, call: str, session: dict[str, Any], listener: Callable[[str | None], None]) -> None:

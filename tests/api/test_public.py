@@ -22,6 +22,7 @@ from voxrtc.api.app import build_app
 from voxrtc.api.host import PublicHost, Rules
 from voxrtc.api.hosting import Hosting
 from voxrtc.chat.media_client import CallRefused
+from voxrtc.messages.media import Offer
 
 PATH, SPEECH, QUEUE = "/v1/realtime/calls", "/v1/audio/speech", "/v1/voxrtc/queue"
 OFFER = {"content": "v=0\r\n", "headers": {"Content-Type": "application/sdp"}}
@@ -256,6 +257,26 @@ async def test_a_call_is_warned_told_and_hung_up(monkeypatch: pytest.MonkeyPatch
     assert (warning["type"], warning["seconds"]) == ("voxrtc.ending", 0.02)
     assert (end["type"], end["error"]["code"]) == ("error", "session_expired")
     assert "call again" in end["error"]["message"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("all_of_it", [False, True])
+async def test_a_media_process_that_was_silent_for_a_while_gives_nobody_more_time(
+    all_of_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "FAREWELL", 0.0)
+    ours = Open(Rules(calls=1, starts=10, places=1, seconds=0.02))
+    over, end = asyncio.Event(), ours.host.over
+    ours.host.over = lambda call: (end(call), over.set())  # type: ignore[method-assign]
+    ours.media.over = ours.host.over
+    await ours.media.answer(Offer(call="rtc_1", sdp=""))
+    ours.media.deaf = CallRefused(503, "media_lost", "It does not answer.")
+    ours.media.refusal = ours.media.deaf if all_of_it else None
+    ours.host.begin("rtc_1", "1.1.1.1")
+    await asyncio.wait_for(over.wait(), PATIENCE)
+    assert bool(ours.media.calls) is all_of_it, "it was hung up, or could not be"
+    ours.host.begin("rtc_2", "1.1.1.1")
+    end("rtc_2")
 
 
 @pytest.mark.anyio

@@ -98,18 +98,23 @@ class PublicHost:
         return lambda: self._guests.leave(address)
 
     async def _time(self, call: str) -> None:
-        """A call's time: it is warned, told when it is up, and hung up."""
+        """A call's time: it is warned, told when it is up, and hung up, whatever the media process answers."""
         seconds = self._rules.seconds
         warning = min(WARNING, seconds / 2)
-        with contextlib.suppress(CallRefused):  # the media process is gone, and the call with it
-            await asyncio.sleep(seconds - warning)
-            message = f"Calls last {_span(seconds)} here: this one ends in {_span(warning)}."
-            await self._media.tell(call, events.event("voxrtc.ending", seconds=warning, message=message))
-            await asyncio.sleep(warning)
-            message = f"That was {_span(seconds)}, which is how long calls last here. You are welcome to call again."
-            await self._media.tell(call, events.error("session_expired", message))  # OpenAI's name for it
-            await asyncio.sleep(FAREWELL)
+        await asyncio.sleep(seconds - warning)
+        message = f"Calls last {_span(seconds)} here: this one ends in {_span(warning)}."
+        await self._tell(call, events.event("voxrtc.ending", seconds=warning, message=message))
+        await asyncio.sleep(warning)
+        message = f"That was {_span(seconds)}, which is how long calls last here. You are welcome to call again."
+        await self._tell(call, events.error("session_expired", message))  # OpenAI's name for it
+        await asyncio.sleep(FAREWELL)
+        with contextlib.suppress(CallRefused):  # one that stands still finds it among its messages
             await self._media.hang_up(call)
+        self.over(call)
+
+    async def _tell(self, call: str, event: str) -> None:
+        with contextlib.suppress(CallRefused):
+            await self._media.tell(call, event)
 
 
 def _span(seconds: float) -> str:
