@@ -85,7 +85,8 @@ export class Call extends Line {
 
   /** ms that the browser's jitter buffer is to hold at least; null: as it likes. */
   get buffer() {
-    return this.receiver.jitterBufferTarget ?? null;
+    const { jitterBufferTarget = null, playoutDelayHint = null } = this.receiver;
+    return jitterBufferTarget ?? (playoutDelayHint === null ? null : 1000 * playoutDelayHint);
   }
 
   set buffer(ms) {

@@ -8,6 +8,7 @@ export class Capture {
   #node = null;
   #encoder = null;
   #taken = 0; // samples
+  #ends = 0; // so far
 
   /** Whether this browser can. */
   static get possible() {
@@ -22,8 +23,10 @@ export class Capture {
    */
   async begin(context, track, hand) {
     this.end();
+    const ends = this.#ends;
     await context.audioWorklet.addModule(MODULE);
-    this.#encoder = new AudioEncoder({ output: (chunk) => hand(...unpacked(chunk)), error: () => this.end() });
+    if (ends !== this.#ends) return; // it was taken away meanwhile, or somebody else wants it
+    this.#encoder = new AudioEncoder({ output: (chunk) => hand(...unpacked(chunk)), error: () => ends === this.#ends && this.end() });
     this.#encoder.configure({ codec: "opus", sampleRate: context.sampleRate, numberOfChannels: 1, bitrate: BITRATE });
     this.#node = new AudioWorkletNode(context, "voxrtc-capture", { numberOfOutputs: 0, channelCount: 1, channelCountMode: "explicit" });
     this.#node.port.onmessage = ({ data }) => this.#encode(data, context.sampleRate);
@@ -32,7 +35,9 @@ export class Capture {
   }
 
   end() {
+    this.#ends++;
     this.#source?.disconnect();
+    this.#node?.port.postMessage("end");
     if (this.#encoder?.state === "configured") this.#encoder.close();
     this.#source = this.#node = this.#encoder = null;
   }

@@ -7,7 +7,7 @@ const LOOK_EVERY = 1_000; // ms
 /**
  * Figures of about a second; null where the browser does not say. Shares are 0 to 1.
  * @typedef {{rtt_ms: number | null, jitter_ms: number | null, loss: number | null, concealed: number | null, buffer_ms: number | null,
- *   target_ms: number | null}} Figures  `target_ms`: what the jitter buffer is told to hold, if anything
+ *   target_ms: number | null}} Figures  `target_ms`: what the jitter buffer is to hold, if anything was said
  */
 
 /** Events: `change`, when `figures` are new, or null again since there is no call. */
@@ -31,7 +31,8 @@ export class Network extends EventTarget {
     [this.#call, this.#before] = [call, report];
     if (!before || call !== this.line.call || !call.open) return;
     this.figures = measure(before, report, call.clock.roundTrip);
-    this.figures.target_ms = call.buffer = bufferTarget(this.figures, call.buffer);
+    call.buffer = bufferTarget(this.figures, call.buffer);
+    this.figures.target_ms = call.buffer;
     this.line.send({ type: "voxrtc.network", network: this.figures });
     this.dispatchEvent(new Event("change"));
   }

@@ -8,15 +8,17 @@ const MODULE = new URL("worklets/player.js", import.meta.url);
 export class Player extends EventTarget {
   #decoder = null;
   #numbers = []; // of the packets that are being decoded
+  #over = false;
 
   /** Whether this browser can. */
   static get possible() {
     return "AudioDecoder" in window && "AudioWorkletNode" in window;
   }
 
-  /** @param {AudioContext} context @returns {Promise<AudioNode>} */
+  /** @param {AudioContext} context @returns {Promise<AudioNode | null>} null: it was closed meanwhile */
   async begin(context) {
     await context.audioWorklet.addModule(MODULE);
+    if (this.#over) return null;
     this.node = new AudioWorkletNode(context, "voxrtc-player", { numberOfInputs: 0, outputChannelCount: [1] });
     this.node.port.onmessage = ({ data }) => this.dispatchEvent(new CustomEvent("report", { detail: data }));
     this.#open();
@@ -30,12 +32,14 @@ export class Player extends EventTarget {
     this.#decoder.decode(new EncodedAudioChunk({ type: "key", timestamp: number * FRAME_US, duration: FRAME_US, data: opus }));
   }
 
-  /** @param {"pause" | "play" | "clear"} what */
+  /** @param {"pause" | "play" | "clear" | "end"} what */
   tell(what) {
     this.node?.port.postMessage(what);
   }
 
   close() {
+    this.#over = true;
+    this.tell("end");
     if (this.#decoder?.state === "configured") this.#decoder.close();
     this.node?.disconnect();
   }
@@ -45,7 +49,7 @@ export class Player extends EventTarget {
       output: (sound) => this.#decoded(sound),
       error: () => {
         this.#numbers.splice(0).forEach((number) => this.#hand(number, null)); // they are gone, but count as played
-        this.#open();
+        if (!this.#over) this.#open();
       },
     });
     this.#decoder.configure(OPUS);

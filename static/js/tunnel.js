@@ -98,7 +98,12 @@ export class Tunnel extends Line {
     return new Map([["tunnel", sound]]);
   }
 
-  buffer = null; // the player sees to that itself
+  /** ms that the player keeps. It sees to that itself: what it is told counts for nothing. */
+  get buffer() {
+    return Math.round(this.#last.target) || null;
+  }
+
+  set buffer(_) {}
 
   async bytes() {} // each message is a beat of its own
 

@@ -1,10 +1,16 @@
-/** Hands on what a microphone hears: `Float32Array`s of 20 ms, at the context's rate. */
+/** Hands on what a microphone hears: `Float32Array`s of 20 ms, at the context's rate; until it is told "end". */
 
 const LENGTH = Math.round(sampleRate / 50);
 
 class Capture extends AudioWorkletProcessor {
   #block = new Float32Array(LENGTH);
   #filled = 0;
+  #over = false;
+
+  constructor() {
+    super();
+    this.port.onmessage = () => (this.#over = true);
+  }
 
   process([[samples]]) {
     for (let at = 0; samples && at < samples.length; ) {
@@ -14,7 +20,7 @@ class Capture extends AudioWorkletProcessor {
       at += count;
       if (this.#filled === LENGTH) this.#hand();
     }
-    return true;
+    return !this.#over;
   }
 
   #hand() {

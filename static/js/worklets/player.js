@@ -1,6 +1,6 @@
 /**
  * Plays packets that come in order over a tunnel, as smoothly as they let it: in the audio thread, so that nothing of the page
- * disturbs it. In: `{number, samples}` (48 kHz; null: 20 ms of silence), and "pause", "play", "clear". Out, ten times a second:
+ * disturbs it. In: `{number, samples}` (48 kHz; null: 20 ms of silence), and "pause", "play", "clear", "end". Out, ten times a second:
  * `{rendered, waiting, target, dry}`: the number of the last packet that was rendered or dropped, ms, ms, and times it ran dry.
  */
 import { Cushion } from "../cushion.js";
@@ -21,6 +21,7 @@ class Player extends AudioWorkletProcessor {
   #dry = 0;
   #sounds = false; // what was played last
   #since = 0;
+  #over = false;
 
   constructor() {
     super();
@@ -33,6 +34,11 @@ class Player extends AudioWorkletProcessor {
 
   play() {
     this.#paused = false;
+  }
+
+  /** The browser keeps who is not over, and calls it, for as long as the page is there. */
+  end() {
+    this.#over = true;
   }
 
   /** Nothing of what waits will be heard. */
@@ -49,7 +55,7 @@ class Player extends AudioWorkletProcessor {
     if (!this.#paused && !this.#filling) for (let i = 0; i < out.length; i++) out[i] = this.#next();
     this.#since += out.length;
     if (this.#since >= REPORT_EVERY) this.#report();
-    return true;
+    return !this.#over;
   }
 
   get #waiting() {
