@@ -13,7 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rtc.sounds import audible, packets, peak_hertz, tone
-from voxrtc.rtc.microphone import AHEAD, BLOCK, BLOCK_SECONDS, DEPTH, DRY, RATE, RESTART, Microphone, Reorder
+from voxrtc.rtc.microphone import (
+    AHEAD,
+    BLOCK,
+    BLOCK_SECONDS,
+    DEPTH,
+    DRY,
+    FASTEST,
+    LONGEST_GAP,
+    PATIENCE,
+    RATE,
+    RESTART,
+    Microphone,
+    Reorder,
+)
 from voxrtc.rtc.receiver import tap
 from voxrtc.rtc.sound import FRAME, FRAME_SECONDS, RTP_RATE, TICKS, Samples
 
@@ -163,6 +176,45 @@ async def test_a_muted_microphone_does_not_swallow_later_gaps_for_long() -> None
     assert microphone._ahead == AHEAD
     await asyncio.sleep(0)
     assert len(ear.sound) / RATE == pytest.approx(60.1, abs=BLOCK_SECONDS)
+
+
+@pytest.mark.parametrize("jump", [0, LONGEST_GAP], ids=["packets", "gaps"])
+async def test_sound_is_heard_so_many_times_as_fast_as_it_is_spoken_and_the_rest_is_not(jump: int) -> None:
+    """Whether it is packets that flood, or what their timestamps say; and afterwards all is well."""
+    ear = Ear()
+    microphone = Microphone(ear)
+    said = packets(tone(1.0))
+    for number in range(5_000):
+        packet = said[number % len(said)]
+        microphone.hear((number * (TICKS + jump)) % (1 << 32), packet.payload, number / 1_000)
+    await asyncio.sleep(0)
+    most = (5.0 + PATIENCE) * FASTEST + (LONGEST_GAP + TICKS) / RTP_RATE
+    assert most / 2 < len(ear.sound) / RATE <= most
+    assert microphone.packets == 5_000, "they came"
+    ear.blocks.clear()
+    for number, packet in enumerate(said):
+        microphone.hear(number * TICKS, packet.payload, 10 + number * FRAME_SECONDS)
+    await asyncio.sleep(0)
+    assert len(audible(ear.sound)) / RATE == pytest.approx(1.0, abs=0.05)
+
+
+async def test_small_packets_cost_as_much_as_usual_ones() -> None:
+    ear = Ear()
+    microphone = Microphone(ear)
+    heard = []
+    microphone._decoded = lambda payload: heard.append(payload) or np.zeros(0, np.int16)  # type: ignore[method-assign]
+    for number in range(5_000):
+        microphone.hear(120 * number, b"x", number / 1_000)
+    assert len(heard) <= (5.0 + PATIENCE) * FASTEST / FRAME_SECONDS + 1
+
+
+async def test_what_a_network_kept_for_seconds_is_heard_whole() -> None:
+    ear = Ear()
+    microphone = Microphone(ear)
+    for packet in packets(tone(3.5)):
+        microphone.take(packet, 1.0)
+    await asyncio.sleep(0)
+    assert len(ear.sound) / RATE == pytest.approx(3.5, abs=BLOCK_SECONDS)
 
 
 # --- aiortc ---

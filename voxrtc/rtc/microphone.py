@@ -15,7 +15,7 @@ import numpy as np
 from av.packet import Packet
 
 from voxrtc.rtc.resampler import Resampler
-from voxrtc.rtc.sound import RTP_RATE, SampleQueue, Samples
+from voxrtc.rtc.sound import FRAME_SECONDS, RTP_RATE, SampleQueue, Samples
 
 RATE = 16_000
 BLOCK = 512  # samples (32 ms): what a voice activity detector reads at a time
@@ -25,6 +25,8 @@ RESTART = 100  # packets: a larger jump is no loss, the sender began anew
 LONGEST_GAP = 2 * RTP_RATE  # what a longer silence between two packets adds
 AHEAD = RTP_RATE // 2  # how much more silence than the sender's clock shows is remembered
 DRY = 0.2  # seconds without a packet, after which its absence is silence
+FASTEST = 8.0  # seconds of sound a second: a look at more would take other calls' time, so it is not heard
+PATIENCE = 0.5  # seconds that it may run ahead of that: what a network kept for 4 s comes at once
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +78,8 @@ class Microphone:
     """One browser's incoming sound. Holds less than a block, and `DEPTH` packets.
 
     RTP timestamps tell the sender's time: where packets are lost, or where the sender saves them (DTX), there is silence. A
-    sender that stops altogether is silent, too: call `idle` now and then.
+    sender that stops altogether is silent, too: call `idle` now and then. What comes much faster than it can have been said, by
+    packets or by their timestamps, is left out.
     """
 
     def __init__(self, listener: MicrophoneListener) -> None:
@@ -89,6 +92,7 @@ class Microphone:
         self._expected: int | None = None  # RTP timestamp of the next packet
         self._ahead = 0  # samples at 48 kHz of silence that the sender's clock has not shown yet
         self.packets = 0  # that came
+        self._listened = float("-inf")  # until when, at `FASTEST`
         self._until: float | None = None  # there is sound up to this time; None before the first packet
 
     def take(self, packet: SoundPacket, now: float) -> None:
@@ -101,8 +105,13 @@ class Microphone:
         """As `take`, of packets that come in order: what was sent at `timestamp` (samples at 48 kHz, 32 bits)."""
         self._until = now
         self.packets += 1
-        self._fill(timestamp)
-        self._deliver(self._decoded(payload) if payload else np.zeros(0, np.int16))
+        if self._listened - now > PATIENCE:
+            return
+        before = self._silence(timestamp)
+        sound = self._decoded(payload) if payload else np.zeros(0, np.int16)
+        seconds = max(FRAME_SECONDS, (len(before) + len(sound)) / RATE)  # small packets are as much work
+        self._listened = max(self._listened, now) + seconds / FASTEST
+        self._deliver(np.concatenate([before, sound]))
 
     def idle(self, now: float) -> None:
         """Make silence of the time since the last packet, when it is long."""
@@ -113,14 +122,15 @@ class Microphone:
         self._ahead = min(self._ahead + silence, AHEAD)
         self._deliver(np.zeros(silence * RATE // RTP_RATE, np.int16))
 
-    def _fill(self, timestamp: int) -> None:
-        """Silence up to the packet of this timestamp, as far as there is none already."""
+    def _silence(self, timestamp: int) -> Samples:
+        """Up to the packet of this timestamp, as far as there is none already; at `RATE`."""
         gap = 0 if self._expected is None else (timestamp - self._expected + (1 << 31)) % (1 << 32) - (1 << 31)
         self._expected = timestamp
-        if 0 < gap <= LONGEST_GAP:
-            silence = max(0, gap - self._ahead)
-            self._ahead -= min(gap, self._ahead)
-            self._deliver(np.zeros(silence * RATE // RTP_RATE, np.int16))
+        if not 0 < gap <= LONGEST_GAP:
+            return np.zeros(0, np.int16)
+        silence = max(0, gap - self._ahead)
+        self._ahead -= min(gap, self._ahead)
+        return np.zeros(silence * RATE // RTP_RATE, np.int16)
 
     def _decoded(self, payload: bytes) -> Samples:
         """A packet's sound at `RATE`; one that cannot be decoded leaves a gap, which the next one shows."""
