@@ -105,11 +105,12 @@ export class Call extends Line {
     return all.filter(({ type }) => type === "candidate-pair").reduce((sum, { bytesReceived = 0 }) => sum + bytesReceived, 0);
   }
 
-  /** How the sound goes. @returns {Promise<"direct" | "relay">} */
+  /** How the sound goes; a relay may be ours or the server's. @returns {Promise<"direct" | "relay">} */
   async way() {
     const all = await this.report();
     const pair = [...all.values()].find(({ type, nominated, state }) => type === "candidate-pair" && nominated && state === "succeeded");
-    return all.get(pair?.localCandidateId)?.candidateType === "relay" ? "relay" : "direct";
+    const ends = [pair?.localCandidateId, pair?.remoteCandidateId];
+    return ends.some((end) => all.get(end)?.candidateType === "relay") ? "relay" : "direct";
   }
 
   /** Hang up, also while the page is being left. Safe to call twice. */

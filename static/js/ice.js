@@ -2,14 +2,16 @@
 
 const WITHIN = 1_500; // ms that a call waits for the answer; the server itself waits 1 s for its own
 const GATHER_WITHIN = 2_000; // ms
+const RELAYED_WITHIN = 100; // ms after the first relay, for others: an address that leads nowhere takes ten seconds to be given up
 
-/** @typedef {{iceServers: RTCIceServer[], gather: boolean, message: string}} Relays */
+/** @typedef {{iceServers: RTCIceServer[], keep: number, gather: boolean, udp: boolean | null, message: string}} Relays */
 
-const NONE = { iceServers: [], gather: false, message: "" };
+const NONE = { iceServers: [], keep: 0, gather: false, udp: null, message: "" };
 
 export class Ice {
   /** @type {Promise<Relays> | null} */ #known = null;
   #until = 0;
+  /** Whether UDP gets to the server; null: it does not know. @type {boolean | null} */ udp = null;
 
   /** @param {URL} base where the server's API hangs */
   constructor(base) {
@@ -37,9 +39,10 @@ export class Ice {
     this.#until = Infinity;
     const url = new URL("v1/voxrtc/ice", this.base);
     const answer = await fetch(url, { signal: AbortSignal.timeout(WITHIN) }).catch(() => null);
-    const relays = answer?.ok ? await answer.json().catch(() => null) : null;
-    this.#until = relays ? performance.now() + relays.keep * 1_000 : 0;
-    return relays ?? NONE;
+    const relays = (answer?.ok && (await answer.json().catch(() => null))) || NONE;
+    this.#until = performance.now() + relays.keep * 1_000;
+    this.udp = relays.udp;
+    return relays;
   }
 }
 
@@ -51,11 +54,12 @@ function use(pc, iceServers) {
   }
 }
 
-/** Until a connection knows all its own addresses, or long enough. @param {RTCPeerConnection} pc */
+/** Until a connection knows its own addresses, as far as is worth waiting for. @param {RTCPeerConnection} pc */
 export function gathered(pc) {
   return new Promise((resolve) => {
     const done = () => pc.iceGatheringState === "complete" && resolve(undefined);
     setTimeout(resolve, GATHER_WITHIN);
+    pc.addEventListener("icecandidate", ({ candidate }) => candidate?.candidate.includes(" typ relay") && setTimeout(resolve, RELAYED_WITHIN));
     pc.addEventListener("icegatheringstatechange", done);
     done();
   });

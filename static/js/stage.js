@@ -39,7 +39,11 @@ function words(talker, obstacle) {
   if (talker.place) return TALK.inLine(talker.place);
   if (obstacle && !isBusy(talker)) return obstacle;
   const state = listening && talker.state === "ready" ? TALK.listening[mode] : TALK.states[talker.state];
-  return talker.line.open ? [state, LINE.ways[talker.line.way]?.(talker.line.call.clock.roundTrip)].filter(Boolean).join(" ") : state;
+  return talker.line.open ? [state, way(talker.line)].filter(Boolean).join(" ") : state;
+}
+
+function way({ way, call, ice }) {
+  return LINE.ways[way]?.(call.clock.roundTrip, ice.udp);
 }
 
 /** What a screen reader says aloud: only what the person could not hear from the conversation itself. */

@@ -186,15 +186,18 @@ export const TALK = {
 };
 
 export const LINE = {
-  /** What a person should know of the way that the sound takes. @type {Record<string, (roundTrip: number) => string>} */
+  /**
+   * What a person should know of the way that the sound takes. `udp`: whether it gets to the server; null: nobody knows.
+   * @type {Record<string, (roundTrip: number, udp: boolean | null) => string>}
+   */
   ways: {
-    relay: (roundTrip) => `Connected through a relay${later(roundTrip)}.`,
-    tunnel: (roundTrip) => `UDP is blocked here: connected over WebSocket${later(roundTrip + 60)}.`,
+    relay: (roundTrip) => `Connected through a relay${trip(roundTrip)}.`,
+    tunnel: (roundTrip, udp) => `${udp === false ? "This server gets no UDP" : "UDP is blocked, here or at the server"}: connected over WebSocket${trip(roundTrip)}.`,
   },
 };
 
-function later(ms) {
-  return Number.isNaN(ms) ? "" : `, expect about ${Math.max(10, Math.round(ms / 10) * 10)}\u00a0ms more`;
+function trip(ms) {
+  return Number.isNaN(ms) ? "" : `, a round trip of about ${Math.max(10, Math.round(ms / 10) * 10)}\u00a0ms`;
 }
 
 /** For those who cannot see what was struck through. */
@@ -482,7 +485,7 @@ export const TROUBLES = {
   },
   udp_blocked: {
     title: "No path for sound",
-    advice: "The server answers, but its sound cannot get through: this network seems to block UDP. Try without a VPN, or on another network.",
+    advice: "The server answers, but its sound cannot get through: UDP seems to be blocked, here or at the server. Try without a VPN, or on another network.",
   },
   mic_unheard: {
     title: "Your microphone works, but nothing arrives",
@@ -490,7 +493,7 @@ export const TROUBLES = {
   },
   no_other_way: {
     title: "No path for sound",
-    advice: "This network seems to block UDP, and this browser takes sound no other way. Open the page by https in a current Chrome or Edge, or use another network.",
+    advice: "UDP seems to be blocked, here or at the server, and this browser takes sound no other way. Open the page by https in a current Chrome or Edge, or use another network.",
   },
   broken: {
     title: "The connection broke",

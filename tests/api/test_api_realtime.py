@@ -173,6 +173,7 @@ async def test_pages_get_relays_and_so_does_our_side_where_it_needs_them(relayed
     (server,) = answer.json()["iceServers"]
     assert server == {"urls": ["turns:turn.example.org:443"], "username": "u", "credential": "c"}
     assert (answer.json()["gather"], answer.json()["keep"]) == (relayed, FRESH)
+    assert answer.json()["udp"] is (False if relayed else None), "no server knows that it is reached"
     (offer,) = media.calls.values()
     assert offer.relays == ([Relay.server] if relayed else [])
 
@@ -213,4 +214,5 @@ async def test_that_there_are_no_relays_yet_is_soon_asked_again(
 
 
 async def test_without_a_relay_there_is_nothing_to_wait_for(http: httpx.AsyncClient) -> None:
-    assert (await http.get("/v1/voxrtc/ice")).json() == {"iceServers": [], "keep": FRESH, "gather": False, "message": ""}
+    nothing = {"iceServers": [], "keep": FRESH, "gather": False, "udp": None, "message": ""}
+    assert (await http.get("/v1/voxrtc/ice")).json() == nothing

@@ -50,7 +50,7 @@ def test_where_udp_is_blocked_the_voice_is_heard_and_can_be_interrupted(desk: De
     assert ear.wer([said], [heard]) <= 0.1, heard
     assert way(page) == "tunnel"
     print(f"click -> first sound, UDP blocked: {page.evaluate('voxrtc.journey.total'):.0f} ms")
-    page.get_by_text("UDP is blocked here").wait_for()
+    page.get_by_text("UDP is blocked, here or at the server").wait_for()
     page.evaluate(MOUTH)
     page.evaluate("mouth.open()")
     desk.talk()
