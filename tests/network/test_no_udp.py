@@ -17,20 +17,24 @@ from tests.network.machines import RELAY, Machines
 from tests.network.turn import SECRET, TLS_PORT, Relay, relaying
 
 SOUND_WITHIN = 3_000  # ms from the click, on a cold page
+RELAYED, BLOCKED = "Connected through a relay", "UDP is blocked, here or at the server"
 
 
-def first_sound(browser: Browser, server: httpx.Client) -> str:
+def first_sound(browser: Browser, server: httpx.Client, way: str, told: str, within: int = SOUND_WITHIN) -> str:
+    """It comes this way, of which the person is `told`."""
     with opened(browser, server) as desk:
         heard = ear.transcribe(ear.prepare(*desk.hear(SENTENCES[0])))
         took = desk.page.evaluate("voxrtc.journey.total")
+        assert desk.page.evaluate("voxrtc.way") == way
+        desk.page.get_by_text(told).wait_for()
     assert ear.wer([SENTENCES[0]], [heard]) <= 0.3, heard  # the first words of a call are stretched, and one may be misheard
-    assert took <= SOUND_WITHIN, f"{took:.0f} ms"
+    assert took <= within, f"{took:.0f} ms"
     return f"first sound after {took:.0f} ms"
 
 
 def test_through_a_websocket(browser: Browser, server: httpx.Client, wire: Machines) -> None:
     wire.set(Conditions(udp=False))
-    assert succeeded(lambda: first_sound(browser, server)) == RUNS
+    assert succeeded(lambda: first_sound(browser, server, "tunnel", BLOCKED)) == RUNS
     assert not wire.set(Conditions())["down"]["passed udp"]
 
 
@@ -59,7 +63,7 @@ class TestPersonWithoutUdp:
         page_port = server.base_url.port
         assert page_port
         wire.set(Conditions(udp=False, tcp=(TLS_PORT, page_port)))
-        assert succeeded(lambda: first_sound(browser, server)) == RUNS
+        assert succeeded(lambda: first_sound(browser, server, "relay", RELAYED)) == RUNS
         assert not wire.set(Conditions())["down"]["passed udp"]
 
 
@@ -68,11 +72,25 @@ class TestServerWithoutUdp:
 
     @pytest.fixture(scope="class")
     def server(self, machines: Machines, relay: Relay, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-        turn = {"VOXRTC_TURN": relay.url("tcp"), "VOXRTC_TURN_KEY": SECRET, "VOXRTC_RELAY": "1"}
+        urls = ",".join(map(relay.url, ("udp", "tcp")))
+        turn = {"VOXRTC_TURN": urls, "VOXRTC_TURN_KEY": SECRET, "VOXRTC_RELAY": "1"}
         with product(machines, tmp_path_factory.mktemp("server"), **turn) as client:
             yield client
 
     def test_through_the_relay(self, browser: Browser, server: httpx.Client, wire: Machines) -> None:
         wire.set(Conditions(udp=False), "server")
-        assert succeeded(lambda: first_sound(browser, server)) == RUNS
+        assert succeeded(lambda: first_sound(browser, server, "relay", RELAYED)) == RUNS
         assert wire.set(Conditions())["down"]["passed udp"], "the person has UDP"
+
+    def test_nor_has_the_person(self, browser: Browser, server: httpx.Client, wire: Machines) -> None:
+        """The relay's address for UDP leads nowhere: nobody waits until a browser gives it up."""
+        wire.set(Conditions(udp=False), "server")
+        wire.set(Conditions(udp=False))
+        assert succeeded(lambda: first_sound(browser, server, "relay", RELAYED)) == RUNS
+        assert not wire.set(Conditions())["down"]["passed udp"]
+
+    def test_where_no_relay_is_reached(self, browser: Browser, server: httpx.Client, wire: Machines) -> None:
+        """Both sides wait for it before they go another way. Who has UDP is not told to look for a fault at home."""
+        wire.set(Conditions(udp=False), "server")
+        wire.set(Conditions(cut=True), "relay")
+        assert succeeded(lambda: first_sound(browser, server, "tunnel", "This server gets no UDP", 5_000)) == RUNS
