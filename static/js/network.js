@@ -7,7 +7,7 @@ const LOOK_EVERY = 1_000; // ms
 /**
  * Figures of about a second; null where the browser does not say. Shares are 0 to 1.
  * @typedef {{rtt_ms: number | null, jitter_ms: number | null, loss: number | null, concealed: number | null, buffer_ms: number | null,
- *   target_ms: number | null}} Figures  `target_ms`: what the jitter buffer is to hold, if anything was said
+ *   target_ms: number | null}} Figures  `target_ms`: what the jitter buffer is to hold at least, or a tunnel's player does
  */
 
 /** Events: `change`, when `figures` are new, or null again since there is no call. */
