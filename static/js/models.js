@@ -50,7 +50,7 @@ export class Models extends EventTarget {
 
   /** Why the latest wish about this model was not granted; empty, unless it was refused. @param {string | undefined} name */
   refusal(name) {
-    return this.trouble?.name === name ? this.trouble.words : "";
+    return this.trouble && this.trouble.name === name ? this.trouble.words : "";
   }
 
   /** Ask the server how all are; where the feed does not tell, again as long as one is on its way. */

@@ -54,8 +54,10 @@ test("a wish that is refused says why, and the next one forgets it", async () =>
   answers.push({ status: 409, body: refusal });
   await models.load("wren");
   assert.deepEqual(models.trouble, { name: "wren", words: "It needs about 9 GB." });
+  assert.deepEqual([models.refusal("wren"), models.refusal("lark"), models.refusal(undefined)], ["It needs about 9 GB.", "", ""]);
   await models.cancel("wren");
   assert.equal(models.trouble, null);
+  assert.deepEqual([models.refusal("wren"), models.refusal(undefined)], ["", ""], "nothing is suggested, and nothing was refused");
   const wishes = asked.filter((each) => each.startsWith("POST"));
   assert.deepEqual(wishes, ["POST /sub/v1/voxrtc/models/wren/load", "POST /sub/v1/voxrtc/models/wren/cancel"]);
 });
