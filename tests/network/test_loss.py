@@ -30,9 +30,10 @@ def heard(desk: Desk) -> list[np.ndarray]:
 
 
 def concealed(desk: Desk) -> float:
-    """The share of the call's samples that the browser had to make up, without silence that is not sent."""
+    """The share of the call's samples that had to be made up, without silence that is not sent: the browser counts that, too. A
+    tunnel does not; it was the first way that opened where packets of a handshake were lost."""
     stats = desk.stats()
-    return float((stats["concealedSamples"] - stats["silentConcealedSamples"]) / stats["totalSamplesReceived"])
+    return float((stats["concealedSamples"] - stats.get("silentConcealedSamples", 0)) / stats["totalSamplesReceived"])
 
 
 def test_speech_over_a_bad_network_is_understood(browser: Browser, server: httpx.Client, wire: Machines) -> None:
@@ -43,7 +44,8 @@ def test_speech_over_a_bad_network_is_understood(browser: Browser, server: httpx
             with opened(browser, server) as desk:
                 wire.set(conditions)
                 sounds[name] += heard(desk)
-                print(f"{name}: {concealed(desk):.1%} concealed,", *wire.set(Conditions())["down"].items())
+                told = f"{name}: {desk.page.evaluate('voxrtc.way')}, {concealed(desk):.1%} concealed,"
+                print(told, *wire.set(Conditions())["down"].items())
     words = {name: ear.wer(SENTENCES * RUNS, [ear.transcribe(sound) for sound in each]) for name, each in sounds.items()}
     quality = {name: np.median([ear.plcmos(sound) for sound in each]) for name, each in sounds.items()}
     print(*(f"{name}: WER {words[name]:.1%}, PLCMOS {quality[name]:.2f}" for name in sounds), sep="\n")
