@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import tempfile
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from starlette.routing import Mount
 
 from tests.fake_engine import TONE_MODEL
+from voxrtc.ui.door import Door
 from voxrtc.ui.markup import HERE, markup
 from voxrtc.ui.page import PREFIX, STATIC, build_page, mount_page
 
@@ -81,3 +85,47 @@ def test_routes_before_the_page_keep_their_paths() -> None:
     mount_page(app, [TONE_MODEL])
     assert TestClient(app).get("/healthz").json() == {"status": "ok"}
     assert PREFIX != "/static"
+
+
+# --- what of Gradio is open ---
+
+BIG = b"x" * 3_000_000  # no form keeps so much in memory
+
+
+def gradios(app: FastAPI, *methods: str) -> list[tuple[str, str]]:
+    """Its routes with these methods."""
+    mount = app.routes[-1]
+    assert isinstance(mount, Mount) and isinstance(mount.app, Door)
+    inner: FastAPI = mount.app._app  # type: ignore[assignment]
+    there = inner.openapi()["paths"].items()
+    return [(each, re.sub(r"[{}]|:path", "", path)) for path, found in there for each in found if each.upper() in methods]
+
+
+def test_no_route_of_gradios_takes_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "gradio"))
+    (tmp_path / "tmp").mkdir()
+    app = FastAPI()
+    mount_page(app, [TONE_MODEL])
+    routes = gradios(app, "POST", "PUT", "PATCH", "DELETE")
+    assert {"/gradio_api/upload", "/gradio_api/process_recording", "/gradio_api/component_server"} <= {
+        path for _, path in routes
+    }
+    client = TestClient(app, raise_server_exceptions=False)
+    for method, path in [*routes, ("post", "/gradio_api/upload/"), ("post", "//gradio_api/upload"), ("post", "/")]:
+        files = {name: (f"{name}.mp4", BIG) for name in ("files", "video", "file")}
+        answer = client.request(method, path, files=files, data={"remove_segment_start": "0", "remove_segment_end": "1"})
+        assert 400 <= answer.status_code < 500, (method, path, answer.text)
+        if "error" in answer.json():
+            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "not_allowed")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["file=http://example.com/a.mp4", "file=https:%2F%2Fexample.com", "file/http://example.com", "proxy=https://a.hf.space/b"]
+    + ["deep_link?session_hash=a", "upload_progress?upload_id=a", "dev/reload"],
+)
+def test_no_address_is_fetched_and_nothing_written_by_reading(client: TestClient, path: str) -> None:
+    for method in ("GET", "HEAD"):
+        assert client.request(method, f"/gradio_api/{path}").status_code == 403

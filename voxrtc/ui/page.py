@@ -14,9 +14,11 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import Response
+from starlette.routing import Mount
 
 from voxrtc.messages.model import ModelInfo
 from voxrtc.settings import ROOT
+from voxrtc.ui.door import Door
 from voxrtc.ui.history import Minutes, build_history
 from voxrtc.ui.markup import markup
 
@@ -57,7 +59,6 @@ def build_page(models: list[ModelInfo], minutes: Minutes = tuple, add: Add = lam
 def mount_page(app: FastAPI, models: list[ModelInfo], minutes: Minutes = tuple, add: Add = lambda page: None) -> None:
     """Serve the page at `/` and its files under `/voxrtc/`. Call it last: Gradio answers all that is left."""
     app.mount(PREFIX, _Files(directory=STATIC), name="voxrtc-static")
-    app.add_api_route("/gradio_api/upload", _no_uploads, methods=["POST"], include_in_schema=False)
     page = build_page(models, minutes, add)
     gr.mount_gradio_app(
         app,
@@ -71,12 +72,10 @@ def mount_page(app: FastAPI, models: list[ModelInfo], minutes: Minutes = tuple, 
         ssr_mode=False,
         mcp_server=find_spec("mcp") is not None,
     )
+    gradio = app.routes[-1]
+    assert isinstance(gradio, Mount)
+    gradio.app = Door(gradio.app)
     page._queue.sleep_when_free = 0.05  # its default of 1 ms keeps 7% of a core busy when idle
-
-
-async def _no_uploads() -> Response:
-    """Gradio would keep whatever it is sent, and nothing here wants a file."""
-    return Response("This server takes no uploads.", 403)
 
 
 class _Files(StaticFiles):
