@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from gradio import processing_utils
 from gradio_client import Client
 from gradio_client.exceptions import AppError, AuthenticationError
 
@@ -178,6 +179,22 @@ def test_so_is_a_plain_request_that_is_given_up(served: Served) -> None:
 def test_nothing_can_be_uploaded(served: Served) -> None:
     answer = httpx.post(f"{served.url}gradio_api/upload", files={"files": b"x" * 1000})
     assert answer.status_code == 403
+
+
+def test_no_file_is_fetched_from_where_a_text_says(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradio would download what an address names, for any input."""
+    fetched: list[str] = []
+
+    async def fetch(url: str, cache_dir: str) -> str:
+        fetched.append(url)
+        return cache_dir
+
+    monkeypatch.setattr(processing_utils, "async_ssrf_protected_download", fetch)
+    file = {"path": "http://example.com/large", "meta": {"_type": "gradio.FileData"}}
+    for data in ([file, "", "default"], ["Hello", file, "default"], ["Hello", "", [{"a": file}]]):
+        answer = httpx.post(f"{served.url}gradio_api/run/speak", json={"data": data})
+        assert answer.status_code == 500 and "no text" in answer.json()["error"]
+    assert fetched == []
 
 
 async def _as_host(served: Served, ask: Callable[[Any], Any]) -> Any:

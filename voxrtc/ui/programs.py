@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import gradio as gr
@@ -53,13 +54,23 @@ def offer(page: gr.Blocks, say: Say, ready: Callable[[], Awaitable[list[ModelInf
 
     speak.__doc__, models.__doc__ = SPEAK, MODELS
     with gr.Group(visible=False):
-        text = gr.Textbox(label="Text")
-        model, voice = gr.Textbox("", label="Model"), gr.Textbox("default", label="Voice")
+        text, model, voice = _text(None, "Text"), _text("", "Model"), _text("default", "Voice")
         audio, found = gr.Audio(label="Speech", format="wav"), gr.JSON(label="Models")
         # Past Gradio's queue, or, by its own client, not one after another there: the engine has its own door
         direct: dict[str, Any] = {"queue": False, "concurrency_limit": None}
         gr.Button("Speak").click(speak, [text, model, voice], audio, api_name="speak", **direct)
         gr.Button("Models").click(models, None, found, api_name="models", **direct)
+
+
+def _text(value: str | None, label: str) -> gr.Textbox:
+    """A component that takes no file: any of Gradio's does, also by an address, which it would fetch and keep."""
+
+    async def refuse(url_or_file_path: str | Path | None) -> str | None:
+        raise gr.Error("This is no text.", print_exception=False)
+
+    box = gr.Textbox(value, label=label)  # a class of our own would have Gradio write its stubs beside this file
+    box.async_move_resource_to_block_cache = refuse  # type: ignore[method-assign]
+    return box
 
 
 TOLD = ("name", "title", "description", "languages", "voices", "licence")
