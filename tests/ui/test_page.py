@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -14,7 +15,7 @@ from starlette.routing import Mount
 from tests.fake_engine import TONE_MODEL
 from voxrtc.ui.door import Door
 from voxrtc.ui.markup import HERE, markup
-from voxrtc.ui.page import PREFIX, STATIC, build_page, mount_page
+from voxrtc.ui.page import PREFIX, SESSIONS, STATIC, build_page, mount_page
 
 NAMES = {"Location", "Escape", "Enter", "Space"}  # of headers and keys: nobody reads them
 
@@ -92,12 +93,16 @@ def test_routes_before_the_page_keep_their_paths() -> None:
 BIG = b"x" * 3_000_000  # no form keeps so much in memory
 
 
-def gradios(app: FastAPI, *methods: str) -> list[tuple[str, str]]:
-    """Its routes with these methods."""
+def inside(app: FastAPI) -> Any:
+    """Gradio's application."""
     mount = app.routes[-1]
     assert isinstance(mount, Mount) and isinstance(mount.app, Door)
-    inner: FastAPI = mount.app._app  # type: ignore[assignment]
-    there = inner.openapi()["paths"].items()
+    return mount.app._app
+
+
+def gradios(app: FastAPI, *methods: str) -> list[tuple[str, str]]:
+    """Its routes with these methods."""
+    there = inside(app).openapi()["paths"].items()
     return [(each, re.sub(r"[{}]|:path", "", path)) for path, found in there for each in found if each.upper() in methods]
 
 
@@ -119,6 +124,13 @@ def test_no_route_of_gradios_takes_a_file(tmp_path: Path, monkeypatch: pytest.Mo
         if "error" in answer.json():
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "not_allowed")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_gradio_keeps_the_inputs_of_few_sessions() -> None:
+    """A session is whatever its caller names, and an input as large as a body."""
+    app = FastAPI()
+    mount_page(app, [TONE_MODEL])
+    assert inside(app).state_holder.capacity == SESSIONS < 1000
 
 
 @pytest.mark.parametrize(

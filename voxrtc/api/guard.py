@@ -56,7 +56,7 @@ class Guard:
             if error.code == "unauthorized" and _is_visit(connection):
                 return await RedirectResponse("login", 303)(scope, receive, reply)
             return await errors.refuse(error, scope, receive, reply)
-        await self._app(scope, bounded(receive, MAX_BODY + MAX_RECORDING) if scope["type"] == "http" else receive, reply)
+        await self._app(scope, bounded(receive, _most(scope["path"])) if scope["type"] == "http" else receive, reply)
 
     def _check(self, connection: HTTPConnection) -> None:
         """Raises `ApiError` 401, 403 or 431."""
@@ -92,6 +92,11 @@ def cross_origin(origin: str) -> str:
 
 def _is_open(path: str) -> bool:
     return any(path.startswith(each) if each.endswith("/") else path == each for each in OPEN)
+
+
+def _most(path: str) -> int:
+    """Bytes of a body. Gradio keeps what came last in each session; of ours, only some routes take so much (`LimitedRoute`)."""
+    return MAX_BODY if path.startswith("/gradio_api/") else MAX_BODY + MAX_RECORDING
 
 
 def _has_effects(scope: Scope) -> bool:

@@ -41,6 +41,7 @@ import(new URL("voxrtc/js/page.js", document.baseURI)).then((page) => {
 
 
 KEPT = 600  # seconds that a file which a program asked for can be fetched
+SESSIONS = 256  # whose last inputs Gradio keeps; nothing here asks for them, and it would keep ten thousand's
 
 Add = Callable[[gr.Blocks], None]  # puts in what programs may call
 
@@ -60,6 +61,7 @@ def mount_page(app: FastAPI, models: list[ModelInfo], minutes: Minutes = tuple, 
     """Serve the page at `/` and its files under `/voxrtc/`. Call it last: Gradio answers all that is left."""
     app.mount(PREFIX, _Files(directory=STATIC), name="voxrtc-static")
     page = build_page(models, minutes, add)
+    page.state_session_capacity = SESSIONS
     gr.mount_gradio_app(
         app,
         page,
