@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import struct
 from pathlib import Path
 
 import av
@@ -14,7 +15,7 @@ import pytest
 from tests.fake_engine import ToneTransport
 from voxrtc.api.encoders import ENCODERS
 from voxrtc.api.errors import ApiError
-from voxrtc.api.recording import SAMPLE_RATE, read_recording
+from voxrtc.api.recording import SAMPLE_RATE, Unfit, read_recording, read_sound, read_speech
 from voxrtc.messages.engine import Generate
 
 pytestmark = pytest.mark.anyio
@@ -63,6 +64,27 @@ def test_a_list_of_files_reads_none_of_this_machine(list_of: str, tmp_path: Path
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ApiError, match="no sound file"):
         read_recording(base64.b64encode(list_of.encode()).decode())
+
+
+def adpcm(rate: int, block: int = 65_532) -> bytes:
+    """A WAV file of one block with four bits a sample, which FFmpeg decodes to one frame of 131,057 samples."""
+    form = struct.pack("<HHIIHHHH", 0x11, 1, rate, rate, block, 4, 2, 2 * (block - 4) + 1 & 0xFFFF)
+    chunks = b"".join(kind + struct.pack("<I", len(body)) + body for kind, body in ((b"fmt ", form), (b"data", bytes(block))))
+    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
+
+
+@pytest.mark.parametrize(("rate", "told"), [(20, "20 Hz"), (200, "200 Hz"), (4_000, "longer than"), (400_000, "400000 Hz")])
+def test_what_a_file_says_of_its_length_makes_nobody_work(rate: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Resampler:
+        def __init__(self, *_: object) -> None: ...
+
+        def resample(self, frame: av.AudioFrame) -> list[av.AudioFrame]:
+            raise AssertionError(f"{frame.samples} samples of {frame.sample_rate} Hz")
+
+    monkeypatch.setattr(av, "AudioResampler", Resampler)
+    for read in (read_sound, read_speech):
+        with pytest.raises(Unfit, match=told):
+            read(adpcm(rate))
 
 
 def test_a_data_url_and_another_rate() -> None:

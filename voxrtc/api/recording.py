@@ -18,6 +18,7 @@ from voxrtc.messages.engine import Reference
 SAMPLE_RATE = 24_000
 HEARD_AT = 16_000  # Hz: what speech to text takes
 SHORTEST, LONGEST = 1.0, 30.0  # seconds
+RATES = range(4_000, 384_001)  # Hz: of telephones, with room below, to studios
 QUIET = 0.003  # -50 dB: the level of the loudest tenth of a second, below which there is no voice
 CLIPPED = 0.01  # share of samples at the limits, above which a voice is distorted
 # Demuxers that read sound from the bytes that they are given. FFmpeg has others, which open what a list names: files of this
@@ -102,20 +103,23 @@ def _bytes(text: str) -> bytes:
 
 
 def _decode(file: bytes, rate: int = SAMPLE_RATE) -> tuple[np.ndarray, int]:
-    """The first sound in a file -> int16 [n], mono, at `rate`; and its own rate. Nothing is decoded beyond `LONGEST`."""
+    """The first sound in a file -> int16 [n], mono, at `rate`; and its own rate. Nothing is decoded beyond `LONGEST`.
+
+    Lengths are looked at before resampling, which makes a frame of 20 Hz a thousand times as large."""
     parts: list[np.ndarray] = []
-    samples, sample_rate = 0, rate
+    seconds, sample_rate = 0.0, rate
     resampler = av.AudioResampler("s16", "mono", rate)
     try:
         options = {"format_whitelist": FORMATS, "protocol_whitelist": ""}
         with av.open(io.BytesIO(file), "r", options=options, metadata_errors="replace") as container:
             for frame in container.decode(audio=0):
                 sample_rate = frame.sample_rate
-                new = [part.to_ndarray()[0] for part in resampler.resample(frame)]
-                parts += new
-                samples += sum(map(len, new))
-                if samples > LONGEST * rate:
+                if sample_rate not in RATES:
+                    raise Unfit(f"Its sample rate is {sample_rate} Hz. Please send 4 to 384 kHz, best 16 or more.")
+                seconds += frame.samples / sample_rate
+                if seconds > LONGEST:
                     raise Unfit(f"It is longer than {LONGEST:.0f} s. Please send a part of it.")
+                parts += [part.to_ndarray()[0] for part in resampler.resample(frame)]
             parts += [part.to_ndarray()[0] for part in resampler.resample(None)]
     except Unfit:
         raise
