@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from voxrtc.chat.media_client import CallRefused
+from voxrtc.messages import encode
 from voxrtc.messages.engine import Reference
-from voxrtc.messages.media import Answer, Dig, MediaStats, Offer
+from voxrtc.messages.media import Answer, Dig, MediaStats, Offer, Open
 
 
 class EchoMedia:
@@ -33,6 +34,7 @@ class EchoMedia:
     async def answer(self, offer: Offer) -> Answer:
         if self.refusal:
             raise self.refusal
+        encode(offer)  # as it would go to the media process
         self.calls[offer.call] = offer
         return Answer(call=offer.call, sdp=offer.sdp)
 
@@ -54,12 +56,14 @@ class EchoMedia:
     async def open(self, call: str, session: dict[str, Any], listener: Callable[[str | None], None]) -> None:
         if self.refusal:
             raise self.refusal
+        encode(Open(call=call, session=session))
         self.sessions.append(session)
         self._listen(call, listener)
 
     async def dig(self, tunnel: Dig, listener: Callable[[str | bytes | None], None]) -> None:
         if self.refusal:
             raise self.refusal
+        encode(tunnel)
         self.tunnels.append(tunnel)
         self._listen(tunnel.call, listener)
 

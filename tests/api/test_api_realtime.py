@@ -81,6 +81,9 @@ async def test_hanging_up_both_ways(http: httpx.AsyncClient, media: EchoMedia) -
         (400, "application/json", b"[" * 50_000),
         (400, "application/json", b'{"sdp": "v=0", "session": {"x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}}"),
         (400, "application/json", b'{"sdp": "v=0", "session": {"x": 99999999999999999999}}'),
+        (400, "application/json", b'{"sdp": "v=0", "resume": {"received": ' + b"9" * 30 + b"}}"),
+        (400, "application/json", b'{"sdp": "v=0", "resume": {"heard": 18446744073709551615}}'),
+        (400, "application/json", b'{"sdp": "v=0", "resume": {"heard": -1}}'),
         (400, "multipart/form-data", b"x"),
         (400, "multipart/form-data; boundary=a", b"x"),
     ],
@@ -91,6 +94,14 @@ async def test_a_bad_offer_is_refused(http: httpx.AsyncClient, media: EchoMedia,
     assert answer.json()["error"]["message"]
     assert answer.json()["error"]["type"] == "invalid_request_error"
     assert not media.calls
+
+
+async def test_however_deep_a_session_is_nested_it_can_be_sent_on_or_is_refused(http: httpx.AsyncClient) -> None:
+    statuses = set()
+    for depth in range(1, 1_200, 7):
+        body = '{"sdp": "v=0", "session": {"x": ' + "[" * depth + "]" * depth + "}}"
+        statuses.add((await http.post(PATH, content=body, headers={"Content-Type": "application/json"})).status_code)
+    assert statuses == {201, 400}
 
 
 @pytest.mark.parametrize(

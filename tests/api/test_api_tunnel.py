@@ -62,7 +62,16 @@ async def test_a_connection_that_breaks_is_lost(client: ClientConnection, media:
     assert media.ends == ["lost"]
 
 
-@pytest.mark.parametrize("hello", ["nonsense", "[]", '{"resume": {"token": 3}}', b"packet"])
+UNSENDABLE = [
+    '{"session": {"x": 18446744073709551616}}',
+    '{"session": {"x": ' + "[" * 2000 + "]" * 2000 + "}}",
+    '{"resume": {"received": 1000000000000000000000000000000}}',
+    '{"resume": {"heard": 18446744073709551615}}',
+    '{"resume": {"received": -1}}',
+]
+
+
+@pytest.mark.parametrize("hello", ["nonsense", "[]", '{"resume": {"token": 3}}', b"packet", *UNSENDABLE])
 async def test_a_first_message_that_is_none_is_told(url: str, media: EchoMedia, hello: str | bytes) -> None:
     async with connect(url) as client:
         await client.send(hello)

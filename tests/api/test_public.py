@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import threading
 from collections.abc import Iterator
 
 import httpx
 import pytest
 from starlette.testclient import TestClient
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from tests.fake_engine import ToneTransport, tones
@@ -214,6 +216,30 @@ def test_a_websocket_is_a_call_too(open_host: Open) -> None:
         with open_host.client() as here:
             assert code(call(here)) == (429, "too_many_of_yours")
     with open_host.client() as here:
+        eventually(lambda: call(here).status_code == 201)
+
+
+@pytest.mark.parametrize("rules", [Rules(calls=1, starts=100, places=1, seconds=600)])
+@pytest.mark.parametrize("end", ["refused", "unforeseen", "left"])
+def test_a_tunnel_that_does_not_come_about_takes_no_place(open_host: Open, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, left = threading.Event(), threading.Event()
+
+    async def dig(*_: object) -> None:
+        begun.set()
+        await asyncio.to_thread(left.wait, PATIENCE)
+        raise OSError("full") if end == "unforeseen" else CallRefused(400, "no_model", "None is ready.")
+
+    monkeypatch.setattr(open_host.media, "dig", dig)
+    with open_host.client("127.0.0.1") as here:
+        with connect(f"{open_host.url.replace('http', 'ws')}/v1/voxrtc/tunnel") as client:
+            client.send("{}")
+            assert begun.wait(PATIENCE)
+            assert call(here).status_code != 201
+            if end == "left":
+                client.close()
+            left.set()
+            with contextlib.suppress(ConnectionClosed):
+                client.recv(PATIENCE)
         eventually(lambda: call(here).status_code == 201)
 
 

@@ -15,6 +15,7 @@ from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
 from voxrtc.api.hosting import Hosting
 from voxrtc.api.limits import LimitedRoute, too_large
+from voxrtc.api.wanted import UNSENDABLE, Wanted
 from voxrtc.chat.switchboard import Switchboard
 from voxrtc.messages.media import Offer, Resume
 
@@ -24,12 +25,10 @@ MAX_SDP = 64 * 1024  # bytes; a browser's offer has 2 to 10 thousand
 SDP: contract.Schema = {"type": "string", "pattern": r"\S"}
 
 
-class Call(msgspec.Struct):
+class Call(Wanted, kw_only=True):
     """The JSON form of a call; the other forms are read into it too."""
 
     sdp: str
-    session: dict[str, Any] = {}
-    resume: Resume | None = None  # ours: of clients that can come back when their line breaks
 
 
 def router(media: Switchboard, hosting: Hosting) -> APIRouter:
@@ -100,12 +99,9 @@ async def _read(request: Request) -> Call:
     if not (reader := _READERS.get(kind)):
         raise ApiError(415, "unsupported_media_type", f"Send {', '.join(_READERS)}; not `{kind}`.")
     try:
-        call = await reader(request)
-        msgspec.msgpack.encode(call.session)  # it goes on in this form, which JSON's numbers and depth may not have
-        return call
-    except (OverflowError, RecursionError):
-        message = "The session has a number out of range or is nested too deep."
-        raise ApiError(400, "invalid_request", message, "session") from None
+        return await reader(request)
+    except RecursionError:
+        raise ApiError(400, "invalid_request", f"{UNSENDABLE}.", "session") from None
     except UnicodeDecodeError:
         raise ApiError(400, "invalid_request", "The body is not UTF-8.") from None
     except msgspec.ValidationError as error:

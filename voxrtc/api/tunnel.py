@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import time
 import uuid
-from typing import Any
 
 import msgspec
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
@@ -19,10 +18,11 @@ from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
 from voxrtc.api.host import Host
 from voxrtc.api.pump import BAD_REQUEST, LATER, Pump, is_foreign, refuse, refuse_as
+from voxrtc.api.wanted import Wanted
 from voxrtc.chat import events
 from voxrtc.chat.media_client import CallRefused
 from voxrtc.chat.switchboard import Switchboard
-from voxrtc.messages.media import Dig, Resume
+from voxrtc.messages.media import Dig
 
 HUNG_UP, ELSEWHERE = 1000, 4001  # close codes
 HELLO_WITHIN = 5.0  # seconds
@@ -32,11 +32,9 @@ FASTEST = 100  # packets a second: twice as many as there is sound
 PATIENCE = 1.0  # seconds that they may run ahead of that, after the network stood
 
 
-class Hello(msgspec.Struct):
+class Hello(Wanted, kw_only=True):
     """The first message."""
 
-    session: dict[str, Any] = {}
-    resume: Resume | None = None
     ticket: str = ""  # of who stood in line
 
 
@@ -52,7 +50,7 @@ def router(media: Switchboard, host: Host) -> APIRouter:
                 return
             try:
                 hello = msgspec.json.decode(await asyncio.wait_for(socket.receive_text(), HELLO_WITHIN), type=Hello)
-            except (TimeoutError, KeyError, msgspec.DecodeError) as error:
+            except (TimeoutError, KeyError, RecursionError, msgspec.DecodeError) as error:
                 message = f"The first message is text, with a session and what to resume ({type(error).__name__}: {error})."
                 return await refuse(socket, BAD_REQUEST, "invalid_request", message)
             talk = _Talk(socket, media)
@@ -63,8 +61,14 @@ def router(media: Switchboard, host: Host) -> APIRouter:
                     host.begin(talk.call, address_of(socket), hello.ticket)
             except ApiError as error:
                 return await refuse(socket, LATER, error.code, str(error.detail))
-            if not await talk.run(hello):
+            try:
+                await talk.begin(hello)
+            except BaseException as error:
                 host.over(talk.call)
+                if isinstance(error, CallRefused):
+                    return await refuse_as(socket, error)
+                raise
+            await talk.run()
 
     return routes
 
@@ -79,15 +83,13 @@ class _Talk:
         self._hung_up = False
         self._heard = 0.0  # until when, at `FASTEST`
 
-    async def run(self, hello: Hello) -> bool:
-        """Until its end; whether it came about."""
-        try:
-            await self._media.dig(Dig(call=self.call, session=hello.session, resume=hello.resume), self._pump.tell)
-        except CallRefused as refusal:
-            await refuse_as(self._socket, refusal)
-            return False
+    async def begin(self, hello: Hello) -> None:
+        """Raises `CallRefused`."""
+        await self._media.dig(Dig(call=self.call, session=hello.session, resume=hello.resume), self._pump.tell)
+
+    async def run(self) -> None:
+        """Until its end."""
         await self._pump.run(self._to_media(), self._over, self._leave)
-        return True
 
     async def _over(self) -> None:
         """The browser has another line, or the media process is gone."""

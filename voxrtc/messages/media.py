@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,6 +12,7 @@ from voxrtc.messages.engine import Reference
 from voxrtc.stalls import Stood
 
 FULL = "too_many_calls"
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]  # as far as a page counts exactly
 
 
 class IceServer(msgspec.Struct, frozen=True):
@@ -29,9 +30,9 @@ class Resume(msgspec.Struct, frozen=True):
     """What a client that can come back says when it calls: of the session that it had, or that it begins one (no `token`)."""
 
     token: str = ""
-    received: int = 0  # events of the session that it got
+    received: Count = 0  # events of the session that it got
     line: str = ""  # the last one that opened, as `voxrtc.session` named it
-    heard: int | None = None  # what of its sound reached the ear last: an RTP timestamp, or over a tunnel a packet's number
+    heard: Count | None = None  # what of its sound reached the ear last: an RTP timestamp, or over a tunnel a packet's number
 
 
 class Offer(Message):
