@@ -72,6 +72,7 @@ async def test_an_engine_that_comes_back_plans_as_it_was_told(http: httpx.AsyncC
         (CROWD, {"listeners": 9}, 400, "At most 8"),
         (CROWD, {"listeners": -1}, 400, "listeners"),
         (CROWD, {"listeners": "3"}, 400, "listeners"),
+        (CROWD, {"listeners": 1, "model": "x" * 201}, 400, "`model`"),
         (CROWD, {"listeners": 2.5}, 400, "listeners"),
         (CROWD, {}, 400, "required"),
         (CROWD, [], 400, ""),

@@ -16,6 +16,7 @@ from tests.fake_media import EchoMedia
 from tests.serving import serving
 from voxrtc.api import tunnel as module
 from voxrtc.api.app import build_app
+from voxrtc.api.limits import MAX_BODY
 from voxrtc.chat.media_client import CallRefused
 from voxrtc.messages.media import Resume
 
@@ -68,6 +69,7 @@ UNSENDABLE = [
     '{"resume": {"received": 1000000000000000000000000000000}}',
     '{"resume": {"heard": 18446744073709551615}}',
     '{"resume": {"received": -1}}',
+    '{"session": {"instructions": "' + "x" * MAX_BODY + '"}}',
 ]
 
 

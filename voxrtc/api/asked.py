@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from voxrtc.api.errors import ApiError
 from voxrtc.api.recording import read_recording
@@ -21,7 +21,7 @@ class InputAudio(BaseModel):
     """As in a message of OpenAI's chat completions. `format` is taken and not needed: any sound file is read."""
 
     data: str
-    format: str = ""
+    format: str = Field("", max_length=100)
 
 
 async def read_input(engines: Fleet, model: str, audio: InputAudio | None, stream: str) -> Hear | None:

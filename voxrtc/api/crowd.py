@@ -23,7 +23,7 @@ class CrowdWish(BaseModel):
 
     listeners: Annotated[int, Field(ge=0, strict=True)]
     peers: Annotated[int, Field(ge=0, strict=True)] = 0
-    model: str = ""
+    model: str = Field("", max_length=200)
 
 
 class PolicyWish(BaseModel):

@@ -33,7 +33,7 @@ from voxrtc.messages.conversation import Wrote
 from voxrtc.messages.engine import Chunk, Generate, Playout, Queued, Reference
 
 MAX_INPUT = 10_000  # characters: about twelve minutes of speech
-
+MAX_INSTRUCTIONS = 32_768  # as of a session
 MAX_REF_TEXT = 1_000
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class SpeechRequest(BaseModel):
     voice: Annotated[str, WithJsonSchema({"anyOf": [_VOICE, _OWN], "default": "default"})] = Field("default", max_length=200)
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
     speed: float = Field(1.0, json_schema_extra={"const": 1.0})
-    instructions: str = ""
+    instructions: str = Field("", max_length=MAX_INSTRUCTIONS)
     stream_format: Literal["audio", "sse"] = "audio"
     ref_audio: str | None = None
     ref_text: str = Field("", max_length=MAX_REF_TEXT)

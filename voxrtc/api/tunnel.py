@@ -17,6 +17,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from voxrtc.api.address import address_of
 from voxrtc.api.errors import ApiError
 from voxrtc.api.host import Host
+from voxrtc.api.limits import MAX_BODY
 from voxrtc.api.pump import BAD_REQUEST, LATER, Pump, is_foreign, refuse, refuse_as
 from voxrtc.api.wanted import Wanted
 from voxrtc.chat import events
@@ -38,6 +39,13 @@ class Hello(Wanted, kw_only=True):
     ticket: str = ""  # of who stood in line
 
 
+def _read(text: str) -> Hello:
+    """Raises `RecursionError` and `msgspec.DecodeError`."""
+    if len(text) > MAX_BODY:
+        raise msgspec.ValidationError(f"it is longer than {MAX_BODY}")
+    return msgspec.json.decode(text, type=Hello)
+
+
 def router(media: Switchboard, host: Host) -> APIRouter:
     """The route over the media processes."""
     routes = APIRouter(tags=["realtime"])
@@ -49,7 +57,7 @@ def router(media: Switchboard, host: Host) -> APIRouter:
             if await is_foreign(socket):
                 return
             try:
-                hello = msgspec.json.decode(await asyncio.wait_for(socket.receive_text(), HELLO_WITHIN), type=Hello)
+                hello = _read(await asyncio.wait_for(socket.receive_text(), HELLO_WITHIN))
             except (TimeoutError, KeyError, RecursionError, msgspec.DecodeError) as error:
                 message = f"The first message is text, with a session and what to resume ({type(error).__name__}: {error})."
                 return await refuse(socket, BAD_REQUEST, "invalid_request", message)
