@@ -125,7 +125,54 @@ async def test_a_key_logs_in_and_who_leaves_is_out(locked: httpx.AsyncClient) ->
     assert (await locked.get("/v1/models")).status_code == 401
 
 
-@pytest.mark.parametrize("cookie", ["", ".", "9999999999.", "9999999999.{}".format("0" * 64), "nan.x", "\u00e9.\u00e9"])
+async def test_who_has_left_has_no_ticket_any_more(locked: httpx.AsyncClient, clock: Clock) -> None:
+    """Not by the cookie that the browser, or a thief, still has; another's login lives on."""
+    here, there = [
+        (await locked.post("/login", data={"username": USER, "password": PASSWORD})).cookies[COOKIE] for _ in range(2)
+    ]
+    assert here != there
+    locked.cookies.clear()
+    ways = [{"Cookie": f"{COOKIE}={each}"} for each in (here, there)]
+    assert [(await locked.get("/v1/models", headers=way)).status_code for way in ways] == [200, 200]
+    await locked.get("/logout", headers=ways[0])
+    assert [(await locked.get("/v1/models", headers=way)).status_code for way in ways] == [401, 200]
+
+
+def test_logins_that_ended_are_remembered_no_longer_than_they_would_have_held(clock: Clock) -> None:
+    access = Access([KEY], None, clock)
+    for _ in range(3):
+        access.end(access.ticket())
+    access.end("9999999999.a.b")
+    access.end(f"{OTHER}.é")
+    assert access.ended == 3
+    clock.now += LASTS + 1
+    access.end(access.ticket())
+    assert access.ended == 1
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("embedded", [True, False])
+async def test_a_cookie_is_taken_back_as_it_was_given(scheme: str, embedded: bool) -> None:
+    """Else a browser takes it for another: a frame's own one is kept by the site around it."""
+    app, access = FastAPI(), Access([KEY])
+    app.include_router(login.router(access, *login_form(), embedded=embedded))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url=f"{scheme}://voxrtc") as client:
+        given = (await client.post("/login", data={"username": "", "password": KEY})).headers["set-cookie"]
+        taken = (await client.get("/logout")).headers["set-cookie"]
+    framed = scheme == "https" and embedded
+    assert ("Partitioned" in given, "SameSite=none" in given, "Secure" in given) == (framed, framed, scheme == "https")
+
+    def attributes(cookie: str) -> set[str]:
+        return {each for each in cookie.split("; ")[1:] if not each.startswith(("Max-Age", "expires"))}
+
+    assert attributes(taken) == attributes(given)
+    assert "Max-Age=0" in taken
+
+
+@pytest.mark.parametrize(
+    "cookie", ["", ".", "9999999999.", "9999999999.{}".format("0" * 64), "1.a.b", "nan.x", "\u00e9.\u00e9"]
+)
 async def test_a_cookie_of_ones_own_making_opens_nothing(cookie: str, locked: httpx.AsyncClient) -> None:
     headers = {"Cookie": f"{COOKIE}={cookie}".encode("latin-1")}
     assert (await locked.get("/v1/models", headers=headers)).status_code == 401

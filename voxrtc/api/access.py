@@ -18,8 +18,8 @@ SUBPROTOCOL = "openai-insecure-api-key."  # in front of the key, in WebSockets o
 class Access:
     """`keys` for programs, and `login` (user, password) for people; a key is a password, too, with any name.
 
-    A login is a cookie: until when it holds, and a signature of that by this process, whose clock it is too: it is no shorter
-    when somebody sets the machine's. Whoever has it needs no key.
+    A login is a cookie: until when it holds, whose it is, and a signature of that by this process, whose clock it is too: it is
+    no shorter when somebody sets the machine's. Whoever has it needs no key, until it is `end`ed.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class Access:
         self._keys = [_digest(key) for key in keys]
         self._login = login and _digest("\n".join(login))
         self._clock = clock
+        self._ended: dict[str, float] = {}  # cookies of who has left, and until when they would have held
         self._secret = secrets.token_bytes(32)
         self.locked = bool(self._keys or login)
         self.internal = secrets.token_urlsafe(32)  # for what we start ourselves
@@ -47,14 +48,26 @@ class Access:
 
     def ticket(self) -> str:
         """A cookie for who has logged in."""
-        until = str(round(self._clock() + LASTS))
-        return f"{until}.{self._sign(until)}"
+        login = f"{round(self._clock() + LASTS)}.{secrets.token_hex(8)}"
+        return f"{login}.{self._sign(login)}"
+
+    def end(self, cookie: str) -> None:
+        """Who had it has left."""
+        now = self._clock()
+        self._ended = {each: until for each, until in self._ended.items() if until > now}
+        if self._remembers(cookie):
+            self._ended[cookie] = _until(cookie)
+
+    @property
+    def ended(self) -> int:
+        """Logins of which it is to be known that they ended."""
+        return len(self._ended)
 
     def _remembers(self, cookie: str) -> bool:
-        until, _, signature = cookie.partition(".")
-        if not hmac.compare_digest(self._sign(until).encode(), signature.encode()):
+        login, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(self._sign(login).encode(), signature.encode()):
             return False
-        return float(until) > self._clock()
+        return cookie not in self._ended and _until(cookie) > self._clock()
 
     def _sign(self, text: str) -> str:
         return hmac.new(self._secret, text.encode(), "sha256").hexdigest()
@@ -63,6 +76,11 @@ class Access:
         """All are compared, so that how long it takes tells nothing."""
         digest = _digest(key)
         return sum(hmac.compare_digest(digest, each) for each in self._keys) > 0
+
+
+def _until(cookie: str) -> float:
+    """When it is too old, of a cookie that was signed here."""
+    return float(cookie.partition(".")[0])
 
 
 def shown(connection: HTTPConnection) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import HTMLResponse, RedirectResponse
@@ -49,17 +50,18 @@ def router(access: Access, form: str, wrong: str, embedded: bool = False) -> API
         return _remember(response, access.ticket(), request.url.scheme == "https", embedded)
 
     @routes.get("/logout")
-    async def leave() -> Response:
-        response = RedirectResponse("login", 303)
-        response.delete_cookie(COOKIE)
-        return response
+    async def leave(request: Request) -> Response:
+        access.end(request.cookies.get(COOKIE, ""))
+        return _remember(RedirectResponse("login", 303), "", request.url.scheme == "https", embedded, 0)
 
     return routes
 
 
-def _remember(response: Response, ticket: str, encrypted: bool, embedded: bool) -> Response:
+def _remember(response: Response, ticket: str, encrypted: bool, embedded: bool, seconds: float = LASTS) -> Response:
+    """For so long; none at all: no longer. A browser knows a cookie again by what it was told of it before."""
     framed = embedded and encrypted  # browsers keep a third party's cookie only so
-    response.set_cookie(
-        COOKIE, ticket, round(LASTS), httponly=True, secure=encrypted, samesite="none" if framed else "lax", partitioned=framed
-    )
+    site: Literal["none", "lax"] = "none" if framed else "lax"
+    response.set_cookie(COOKIE, ticket, round(seconds), httponly=True, secure=encrypted, samesite=site)
+    if framed:  # Python knows the attribute since 3.14
+        response.headers["Set-Cookie"] += "; Partitioned"
     return response
