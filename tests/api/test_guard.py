@@ -206,6 +206,33 @@ async def test_pages_of_other_sites_change_nothing(
     assert len(tone.requests) == before
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    "referer", [{}, {"Referer": "https://evil.example/a"}, {"Referer": "nonsense"}, {"Referer": "http://["}]
+)
+async def test_nor_do_pictures_and_frames_of_theirs(
+    site: str, referer: dict[str, str], app: FastAPI, locked: httpx.AsyncClient
+) -> None:
+    """Browsers send no origin with `<img src=…>`."""
+    shown = BEARER | {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"} | referer
+    reading = [path for method, path in paths(app) if method == "GET" and path.startswith("/v1/")]
+    for path in [*reading, "/v1/voxrtc/queue", "/gradio_api/heartbeat/a", "/gradio_api/queue/data"]:
+        answer = await locked.get(path, headers=shown)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross_origin"), path
+    for path in ("/", "/healthz", "/login"):
+        assert (await locked.get(path, headers=shown)).status_code == 200, "a link leads to the page"
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+async def test_what_the_page_and_people_open_is_not_foreign(site: str, locked: httpx.AsyncClient) -> None:
+    assert (await locked.get("/v1/models", headers=BEARER | {"Sec-Fetch-Site": site})).status_code == 200
+
+
+async def test_an_origin_that_is_none_is_refused(locked: httpx.AsyncClient) -> None:
+    for origin in ("http://[", "://", "nonsense"):
+        assert (await locked.get("/v1/models", headers=BEARER | {"Origin": origin})).status_code == 403
+
+
 async def test_pages_of_trusted_sites_do_what_ours_does(locked: httpx.AsyncClient) -> None:
     there = BEARER | {"Origin": FRIEND}
     asked = {"Origin": FRIEND, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
@@ -214,6 +241,8 @@ async def test_pages_of_trusted_sites_do_what_ours_does(locked: httpx.AsyncClien
     answer = await locked.post("/v1/audio/speech", json={"input": "one"}, headers=there)
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, FRIEND)
     assert FRIEND in answer.headers["content-security-policy"].partition("frame-ancestors")[2]
+    picture = BEARER | {"Sec-Fetch-Site": "cross-site", "Referer": f"{FRIEND}/"}
+    assert (await locked.get("/v1/models", headers=picture)).status_code == 200
     other = await locked.options("/v1/audio/speech", headers=asked | {"Origin": "https://evil.example"})
     assert "access-control-allow-origin" not in other.headers
 

@@ -23,6 +23,7 @@ OPEN = (
     "/voxrtc/",
 )  # without a key: probes, the way in, and the page's files, which are public
 HASHED = "/assets/"  # Gradio's files, whose names have their contents' hashes: another file has another name
+TAKING = ("/v1/", "/gradio_api/heartbeat/", "/gradio_api/queue/")  # where reading takes a place, or holds a connection
 SAFE = ("GET", "HEAD", "OPTIONS")  # methods that change nothing (RFC 9110, section 9.2.1)
 
 # Gradio runs templates as code and styles inline, hence two `unsafe-`. What is left: nothing is loaded from, sent to, or
@@ -101,7 +102,7 @@ def _most(path: str) -> int:
 
 def _has_effects(scope: Scope) -> bool:
     """It changes something, or takes a place: of those who look on, or stand in line."""
-    return scope["method"] not in SAFE or scope["path"].startswith("/v1/")
+    return scope["method"] not in SAFE or scope["path"].startswith(TAKING)
 
 
 def _is_visit(connection: HTTPConnection) -> bool:
