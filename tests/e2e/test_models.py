@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 import soundfile
 import yaml
-from playwright.sync_api import Browser, Locator, Page, Playwright
+from playwright.sync_api import Browser, Locator, Page, Playwright, Route
 
 from tests.cards import lark_card
 from tests.e2e.booth import check_cloned
 from tests.e2e.desk import Desk, open_window
+from tests.e2e.test_page import CALLS
 from tests.fake_hub import Hub, serving
 from tests.program import ROOT, running
 from tests.speechlm.families import write_orpheus
@@ -194,6 +195,8 @@ def test_a_model_is_fetched_loaded_chosen_and_heard(
     if name == "pocket":
         check_compared(desk)
         assert desk.answering["model"] == name, "not the one that was compared with it"
+        for way in ("button", "key"):
+            check_stopped_while_connecting(Desk(open_window(browser), str(server.base_url)), way)
         assert "in your voice" in on_card(page, name).inner_text(), "its weights can, though not those that the card names"
         check_cloned(playwright, server, name, tmp_path)
     unload(desk, name)
@@ -226,6 +229,26 @@ def check_told_how(desk: Desk) -> None:
 
 def wait_for_bar(page: Page, name: str, holds: str) -> None:
     page.wait_for_function(f"bar => bar && ({holds})(bar)", arg=on_card(page, name).locator("progress").element_handle())
+
+
+def check_stopped_while_connecting(desk: Desk, way: str) -> None:
+    """A comparison: the line opens, and nothing is said."""
+    page, held, go = desk.page, list[Route](), desk.page.locator("[name=compare]")
+    page.get_by_label("Second model").select_option("pocket")
+    page.route(CALLS, held.append)
+    go.click()
+    desk.await_state("connecting")
+    if way == "button":
+        page.locator("[name=stop]").click()
+    else:
+        go.press("Escape")
+    assert go.inner_text() == "Compare"
+    page.unroute(CALLS)
+    for route in held:
+        route.continue_()
+    desk.await_state("ready")
+    assert "response.create" not in page.evaluate("wire.types()")
+    page.close()
 
 
 def check_compared(desk: Desk) -> None:

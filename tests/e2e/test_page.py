@@ -88,30 +88,6 @@ def test_keyboard_speaks_and_stops(desk: Desk) -> None:
     desk.await_state("ready")
 
 
-@pytest.mark.parametrize("way", ["button", "key"])
-def test_a_comparison_is_stopped_while_it_connects(desk: Desk, way: str) -> None:
-    """The line opens, and nothing is said."""
-    page = desk.page
-    held: list[Route] = []
-    page.wait_for_function("document.querySelector('.vx-model')?.dataset.state === 'ready'")
-    page.locator("[name=model-b]").select_option(page.locator("[name=model-a]").input_value())
-    page.locator("[name=voice-b]").select_option(index=1)
-    page.route(CALLS, held.append)
-    go = page.locator("[name=compare]")
-    go.click()
-    desk.await_state("connecting")
-    if way == "button":
-        page.locator("[name=stop]").click()
-    else:
-        go.press("Escape")
-    assert go.inner_text() == "Compare"
-    page.unroute(CALLS)
-    for route in held:
-        route.continue_()
-    desk.await_state("ready")
-    assert "response.create" not in page.evaluate("wire.types()")
-
-
 def test_nothing_is_fetched_from_elsewhere(page: Page, server: httpx.Client) -> None:
     """Fonts, scripts, statistics: all from this server."""
     hosts: set[str] = set()
