@@ -7,6 +7,7 @@ import { Compare } from "./compare.js";
 import { Crowd } from "./crowd.js";
 import { Dashboard } from "./dashboard.js";
 import { write } from "./element.js";
+import { expose } from "./exposed.js";
 import { Feed } from "./feed.js";
 import { Meter } from "./meter.js";
 import { Models } from "./models.js";
@@ -57,53 +58,7 @@ booth.addEventListener("made", ({ detail }) => (chosen.voice = detail));
 for (const type of GESTURES) addEventListener(type, () => talker.gear.wake(), true);
 addEventListener("pagehide", () => talker.hangUp());
 
-/** For tests and curious people. `output` is an AudioNode: the sound after our gain, as it goes to the ear. */
-window.voxrtc = {
-  get state() {
-    return talker.state;
-  },
-  get journey() {
-    return talker.voice.journey;
-  },
-  get lines() {
-    return talker.transcript.lines;
-  },
-  get listening() {
-    return talker.input.listening;
-  },
-  get hearing() {
-    return talker.input.hearing;
-  },
-  get answers() {
-    return talker.input.answers;
-  },
-  get microphone() {
-    return talker.input.microphone.track;
-  },
-  get output() {
-    return talker.voice.speaker.output;
-  },
-  get sides() {
-    return compare.sides;
-  },
-  get turns() {
-    return dashboard.ledger.turns;
-  },
-  get ticks() {
-    return dashboard.ledger.ticks;
-  },
-  get voices() {
-    return booth.voices.list;
-  },
-  get clock() {
-    return talker.line.call?.clock;
-  },
-  get way() {
-    return talker.line.way;
-  },
-  stats: () => talker.line.stats(),
-  unlock: () => talker.voice.speaker.unlock(),
-};
+window.voxrtc = expose({ talker, compare, booth, dashboard });
 
 /**
  * Bring an element rendered from `voxrtc/ui/page.html` to life. Called for each one that Gradio makes.
