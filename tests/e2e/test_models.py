@@ -233,9 +233,10 @@ def wait_for_bar(page: Page, name: str, holds: str) -> None:
 
 def check_stopped_while_connecting(desk: Desk, way: str) -> None:
     """A comparison: the line opens, and nothing is said."""
-    page, held, go = desk.page, list[Route](), desk.page.locator("[name=compare]")
+    held: list[Route] = []
+    page, go = desk.page, desk.page.locator("[name=compare]")
     page.get_by_label("Second model").select_option("pocket")
-    page.route(CALLS, held.append)
+    page.route(CALLS, lambda route: held.append(route))
     go.click()
     desk.await_state("connecting")
     if way == "button":
