@@ -22,10 +22,10 @@ WITHIN = 5.0  # seconds for an answer, also of a busy machine
 
 
 def sent(offer: Offer) -> bool:
-    """Whether the web process could send it on: it has refused a text that is no UTF-8."""
+    """Whether the web process could send it on: it has refused a text that is no UTF-8, and a number out of range."""
     try:
         return bool(encode(offer))
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, OverflowError):
         return False
 
 
