@@ -244,9 +244,9 @@ def check_stopped_while_connecting(desk: Desk, way: str) -> None:
     else:
         go.press("Escape")
     assert go.inner_text() == "Compare"
-    page.unroute(CALLS)
     for route in held:
         route.continue_()
+    page.unroute(CALLS)
     desk.await_state("ready")
     assert "response.create" not in page.evaluate("wire.types()")
     page.close()
