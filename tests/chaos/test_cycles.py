@@ -20,7 +20,7 @@ from tests.program import Running, running
 from tests.waiting import eventually
 
 CYCLES = int(os.environ.get("VOXRTC_CHAOS_CYCLES", "200"))
-FILLING = max(200, CYCLES)  # before; how much memory is kept for reuse settles slowly
+FILLING = max(1000, CYCLES)  # before; how much memory is kept for reuse settles slowly
 AT_A_TIME = 6
 WITHIN = 60.0  # seconds that one of them may take
 LEFT = 120.0  # seconds in which nothing is left: a session is kept for 30
