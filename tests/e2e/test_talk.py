@@ -81,6 +81,7 @@ def test_any_microphone_will_do(playwright: Playwright, server: httpx.Client, tm
         assert ear.wer([SAID["boat"]], heard) <= 0.2, heard
 
 
+@pytest.mark.sound
 def test_noise_is_not_taken_for_speech(playwright: Playwright, server: httpx.Client, tmp_path: Path) -> None:
     """Then somebody speaks, which is."""
     noise = np.random.default_rng(0).normal(0, 0.05, 4 * RATE).astype(np.float32)
