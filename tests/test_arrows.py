@@ -16,7 +16,7 @@ ROOT = Path(voxrtc.__file__).parent
 BATCHES = {f"engine.{part}" for part in ("attention", "kv_cache", "loading", "sampling")}  # for any model with a cache
 # Plain data and helpers, which import no part of the house; and the face of the engines, without torch
 COMMON = {"messages", "settings", "endpoints", "cards", "hub", "lifeline", "logs", "supervisor", "machine", "fit"}
-COMMON |= {"learned", "niceness", "recent", "stalls", "traces"}
+COMMON |= {"learned", "niceness", "pace", "recent", "stalls", "traces"}
 CLIENT = {f"engine.{part}" for part in ("client", "fleet", "keeper", "room", "transport")}
 MAY_IMPORT = {
     "engine": {"engine", "speechlm.base", "speechlm.alignment", "speechlm.registry", "speechlm.layers.attention"} | COMMON,

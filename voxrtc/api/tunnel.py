@@ -24,6 +24,7 @@ from voxrtc.chat import events
 from voxrtc.chat.media_client import CallRefused
 from voxrtc.chat.switchboard import Switchboard
 from voxrtc.messages.media import Dig
+from voxrtc.pace import Pace
 
 HUNG_UP, ELSEWHERE = 1000, 4001  # close codes
 HELLO_WITHIN = 5.0  # seconds
@@ -89,7 +90,7 @@ class _Talk:
         self.call = f"tunnel_{uuid.uuid4().hex}"
         self._pump = Pump(socket, UNREAD, "This browser does not read its events.")
         self._hung_up = False
-        self._heard = 0.0  # until when, at `FASTEST`
+        self._pace = Pace(FASTEST)
 
     async def begin(self, hello: Hello) -> None:
         """Raises `CallRefused`."""
@@ -127,9 +128,9 @@ class _Talk:
                 events.error("packet_too_large", f"A packet may have {LARGEST} bytes; this has {len(packet)}.")
             )
         now = time.monotonic()
-        self._heard = max(self._heard, now) + 1 / FASTEST
-        if (ahead := self._heard - now - PATIENCE) > 0:
-            await asyncio.sleep(ahead)
+        self._pace.count(1, now)
+        if (early := self._pace.ahead(now) - PATIENCE) > 0:
+            await asyncio.sleep(early)
         self._media.packet(self.call, packet)
 
     async def _say(self, text: str) -> bool:

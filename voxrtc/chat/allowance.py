@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from voxrtc.pace import Pace
+
 
 class Allowance:
     """`rate` things a second on average, and `burst` seconds' worth of them at once."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
-        self._each, self._burst, self._clock = 1 / rate, burst, clock
-        self._paid = clock()  # until when, at that rate
+        self._pace, self._burst, self._clock = Pace(rate), burst, clock
 
     def take(self) -> bool:
         """One more; False when that is too many."""
         now = self._clock()
-        paid = max(self._paid, now) + self._each
-        if paid - now > self._burst:
+        if self._pace.ahead(now, 1) > self._burst:
             return False
-        self._paid = paid
+        self._pace.count(1, now)
         return True

@@ -13,6 +13,7 @@ from voxrtc.chat.formats import rate_of
 from voxrtc.chat.sent_track import SentTrack
 from voxrtc.chat.session import Session
 from voxrtc.chat.session_settings import Format
+from voxrtc.pace import Pace
 
 MAX_EVENT = 1 << 22  # bytes: a minute of sound
 SLICE = 1 << 13  # characters of base64 that are listened to in one turn of the loop: 128 ms as PCM; a whole number of samples
@@ -32,7 +33,7 @@ class Socket:
         self.send, self._over = send, over
         self.track = SentTrack(session.speaking, lambda: session.output_format)
         self.session = session
-        self._listened = 0.0  # until when, at that speed
+        self._listened = Pace(FASTEST)
         self._closed = False
         session.line = self
 
@@ -65,8 +66,8 @@ class Socket:
         size = 2 if format.type == "audio/pcm" else 1
         seconds = characters * 3 / 4 / size / rate_of(format)
         now = time.monotonic()
-        self._listened = max(self._listened, now) + seconds / FASTEST
-        await asyncio.sleep(max(0.0, self._listened - now - PATIENCE))
+        self._listened.count(seconds, now)
+        await asyncio.sleep(max(0.0, self._listened.ahead(now) - PATIENCE))
 
 
 def _slices(audio: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ import av
 import numpy as np
 from av.packet import Packet
 
+from voxrtc.pace import Pace
 from voxrtc.rtc.resampler import Resampler
 from voxrtc.rtc.sound import FRAME_SECONDS, RTP_RATE, SampleQueue, Samples
 
@@ -92,7 +93,7 @@ class Microphone:
         self._expected: int | None = None  # RTP timestamp of the next packet
         self._ahead = 0  # samples at 48 kHz of silence that the sender's clock has not shown yet
         self.packets = 0  # that came
-        self._listened = float("-inf")  # until when, at `FASTEST`
+        self._pace = Pace(FASTEST)
         self._until: float | None = None  # there is sound up to this time; None before the first packet
 
     def take(self, packet: SoundPacket, now: float) -> None:
@@ -105,12 +106,12 @@ class Microphone:
         """As `take`, of packets that come in order: what was sent at `timestamp` (samples at 48 kHz, 32 bits)."""
         self._until = now
         self.packets += 1
-        if self._listened - now > PATIENCE:
+        if self._pace.ahead(now) > PATIENCE:
             return
         before = self._silence(timestamp)
         sound = self._decoded(payload) if payload else np.zeros(0, np.int16)
         seconds = max(FRAME_SECONDS, (len(before) + len(sound)) / RATE)  # small packets are as much work
-        self._listened = max(self._listened, now) + seconds / FASTEST
+        self._pace.count(seconds, now)
         self._deliver(np.concatenate([before, sound]))
 
     def idle(self, now: float) -> None:
