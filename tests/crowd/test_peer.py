@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 
 from tests.serving import serving
 from tests.waiting import until
@@ -40,3 +40,16 @@ async def test_one_that_is_refused_says_why() -> None:
 
 async def test_one_that_finds_no_server_says_so() -> None:
     assert await cause_at("http://127.0.0.1:1") == "unreachable"
+
+
+async def test_one_that_is_answered_by_something_else_takes_it_for_no_answer() -> None:
+    app, calls = FastAPI(), 0
+
+    @app.post("/v1/realtime/calls")
+    async def answer() -> Response:
+        nonlocal calls
+        calls += 1
+        return Response("<h1>Bad gateway</h1>", 502)
+
+    with serving(app) as (host, port):
+        assert await cause_at(f"http://{host}:{port}") == "unreachable" and calls == 1

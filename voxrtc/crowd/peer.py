@@ -68,7 +68,7 @@ class Peer:
                 await self._call()
             except CallFailed as failed:
                 self._cause = failed.code
-            except (httpx.HTTPError, TimeoutError):
+            except (httpx.HTTPError, TimeoutError, msgspec.DecodeError):  # or what answers is no server of ours
                 self._cause = "unreachable"
             self._phase, self._response = "away", ""
             await asyncio.sleep(AGAIN * self._rng.uniform(0.75, 1.5))
