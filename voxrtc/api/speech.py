@@ -27,13 +27,13 @@ from voxrtc.api.forms import RecordingRoute
 from voxrtc.api.recording import read_recording
 from voxrtc.api.way import Way
 from voxrtc.chat.choice import is_recorded
+from voxrtc.chat.session_settings import MAX_INSTRUCTIONS
 from voxrtc.engine.client import StreamFailed
 from voxrtc.engine.fleet import Fleet
 from voxrtc.messages.conversation import Wrote
 from voxrtc.messages.engine import Chunk, Generate, Playout, Queued, Reference
 
 MAX_INPUT = 10_000  # characters: about twelve minutes of speech
-MAX_INSTRUCTIONS = 32_768  # as of a session
 MAX_REF_TEXT = 1_000
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,8 @@ import msgspec
 
 from voxrtc.chat.turns import Eagerness, TurnSettings
 
+MAX_INSTRUCTIONS = 32_768  # characters
+
 
 class Voice(msgspec.Struct, frozen=True):
     """A voice by reference."""
@@ -75,7 +77,7 @@ class Function(msgspec.Struct, frozen=True):
 class ReplySettings(msgspec.Struct, frozen=True):
     """What can be said of a session and of one response: how to answer. None, or nothing: as it was."""
 
-    instructions: Annotated[str, msgspec.Meta(max_length=32_768)] | None = None
+    instructions: Annotated[str, msgspec.Meta(max_length=MAX_INSTRUCTIONS)] | None = None
     output_modalities: list[Literal["audio", "text"]] | None = None
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1)] | Literal["inf"] | None = None
     tools: Annotated[list[Function], msgspec.Meta(max_length=128)] | None = None
